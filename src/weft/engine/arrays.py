@@ -1,0 +1,20 @@
+"""Array types and aligned memory: the ground everything else in the engine stands on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[Any]  # kernels are generic over float32 and float64, so the type says no more
+LINE = 64  # bytes of a cache line, and of the widest vector register
+
+
+def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
+    """A zeroed array that starts on a cache line."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size].view(dtype).reshape(shape)

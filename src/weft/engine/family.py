@@ -1,0 +1,88 @@
+"""The contract between engine and families: a record of plain functions and data. Nothing is overridden.
+
+A family computes; the engine trains. A family never sees the worker count: it hands compiled work to `workers`, and
+writes one row per unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from weft.config import TrainConfig
+from weft.engine.arrays import Array
+from weft.engine.workers import Workers
+
+Params = Array  # one flat vector
+Constants = Mapping[str, Array]  # integer arrays such as wires: saved and shown, never optimised
+Layout = Sequence[tuple[str, tuple[int, ...]]]
+
+
+class Batch(NamedTuple):
+    """What one step works on. `arrays` is the family's own; `count` divides the merged sums once, after the root."""
+
+    arrays: Any
+    samples: int
+    count: float
+
+
+class Wave(NamedTuple):
+    """A run of whole groups, and where their samples and units lie in the step."""
+
+    first_group: int
+    last_group: int  # exclusive
+    first_unit: int
+    last_unit: int  # exclusive
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to train: its presets (always `small` and `full`), and a line of what to expect."""
+
+    presets: Mapping[str, TrainConfig]
+    summary: str
+    expect: str
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    config: type[TrainConfig]
+    tasks: Mapping[str, Task]
+
+    layout: Callable[[Any], Layout]
+    init: Callable[[Any, DTypeLike], Params]
+    constants: Callable[[Any], Constants]
+    slot_size: Callable[[Any], int]  # numbers per unit; equals the parameter count where pull_back is the identity
+    group_bytes: Callable[[Any], int]  # working memory of one group in flight, slots not counted
+
+    load: Callable[[Any], Any]
+    batch: Callable[[Any, Any, int], Batch]  # (config, data, step)
+    evaluation: Callable[[Any, Any, bool], Batch]  # (config, data, full): what `evaluate` is judged on
+    groups: Callable[[Any, Batch], Array]  # units per group, a function of config and batch alone
+
+    # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit
+    gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
+    pull_back: Callable[[Any, Params, Array, Array], None]  # (config, params, merged, gradient out)
+    # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
+    evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
+    eval_columns: tuple[str, ...]  # of those rows
+    summarise: Callable[[Any, Mapping[str, float], Batch], dict[str, float]]  # merged sums → metrics
+
+    loss_name: str  # the column of the training loss in metrics.csv
+    batch_metrics: tuple[str, ...]  # metrics of `summarise` that each logged step also takes of its training batch
+    eval_metrics: tuple[str, ...]  # metrics of `summarise` logged at every evaluation, as eval_…
+    best_metric: str  # the one, lower is better, that picks the best checkpoint
+
+    model: Callable[[Any, Params, Constants], Any]  # what weft.load returns
+    report: Callable[[Any, Any, Workers], list[dict[str, Any]]]  # (model, data, workers) → rows of `weft eval`
+    flops: Callable[[Any], float]  # floating-point operations of one training step
+    verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
+
+
+def parameter_count(family: Family, config: TrainConfig) -> int:
+    return sum(int(np.prod(shape)) for _, shape in family.layout(config))

@@ -1,0 +1,68 @@
+"""The one decorator for compiled functions, and where their machine code is kept.
+
+Numba's disk cache does not notice a changed callee in another file, so the cache folder is keyed by a hash of every
+source file that holds compiled code: a changed kernel can never be mixed with a stale one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+# No nnan/ninf: a NaN must stay visible. The rest may reorder sums inside a unit, where shapes are fixed.
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+KEPT_CACHES = 3
+
+PACKAGE = Path(__file__).resolve().parents[1]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def source_hash() -> str:
+    """A hash over the package's files that contain or import compiled functions."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if b"kernel" in text and (b"numba" in text or b"engine.jit" in text):
+            digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + text)
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """A writable folder for this version's machine code: $WEFT_CACHE_DIR, the user's cache, or a temporary one."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
+    bases = [home, Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"]
+    if os.environ.get("WEFT_CACHE_DIR"):
+        bases.insert(0, Path(os.environ["WEFT_CACHE_DIR"]))
+    for base in bases:
+        folder = base / f"kernels-{source_hash()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError:
+            continue
+        os.utime(folder)
+        _drop_old_caches(base)
+        return folder
+    return Path(tempfile.mkdtemp(prefix="weft-kernels-"))
+
+
+def _drop_old_caches(base: Path) -> None:
+    found = sorted(base.glob("kernels-*"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for stale in found[KEPT_CACHES:]:
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+numba.config.CACHE_DIR = str(cache_folder())
+
+
+def kernel(function: F) -> F:
+    """Compile a function: no GIL, cached on disk, fast-math without the flags that hide a NaN."""
+    return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy")(function)

@@ -1,0 +1,113 @@
+"""The fixed tree: node (0, i) is unit i, node (l, i) = node (l−1, 2i) + node (l−1, 2i+1), and a missing right child
+passes the left one on unchanged. Which numbers are added to which never depends on workers or waves.
+
+Rows arrive wave by wave and fold like a binary counter: `partial[l]` holds the finished node of level l that still
+waits for its right sibling. The work is cut over slices of the row, of fixed length.
+"""
+
+from __future__ import annotations
+
+from numpy.typing import DTypeLike
+
+from weft.engine.arrays import Array, aligned
+from weft.engine.jit import kernel
+from weft.engine.sync import claim
+from weft.engine.workers import Workers
+
+SLICE = 8192  # elements; fixed, so that neither sums nor work depend on the worker count
+INLINE_ELEMENTS = 1 << 19  # below this much work a wake-up costs more than it saves
+
+
+@kernel
+def fold_slice(partial: Array, rows: Array, first: int, start: int, end: int) -> None:
+    """Push rows (units first, first + 1, …) into the counter, columns start to end. Rows are overwritten."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        level = 0
+        while ((first + i) >> level) & 1:
+            left = partial[level]
+            for j in range(start, end):
+                row[j] = left[j] + row[j]
+            level += 1
+        node = partial[level]
+        for j in range(start, end):
+            node[j] = row[j]
+
+
+@kernel
+def root_slice(root: Array, partial: Array, count: int, start: int, end: int) -> None:
+    """Fold what waits, smallest level first: each is the left sibling of everything below it."""
+    empty = True
+    for level in range(partial.shape[0]):
+        if (count >> level) & 1:
+            node = partial[level]
+            if empty:
+                for j in range(start, end):
+                    root[j] = node[j]
+                empty = False
+            else:
+                for j in range(start, end):
+                    root[j] = node[j] + root[j]
+
+
+@kernel
+def fold_worker(worker: int, tickets: Array, partial: Array, rows: Array, first: int) -> None:
+    width = rows.shape[1]
+    while True:
+        start = claim(tickets) * SLICE
+        if start >= width:
+            break
+        fold_slice(partial, rows, first, start, min(start + SLICE, width))
+
+
+@kernel
+def root_worker(worker: int, tickets: Array, root: Array, partial: Array, count: int) -> None:
+    width = root.shape[0]
+    while True:
+        start = claim(tickets) * SLICE
+        if start >= width:
+            break
+        root_slice(root, partial, count, start, min(start + SLICE, width))
+
+
+class TreeSum:
+    """Sums rows by the fixed tree. Allocated once, used every step."""
+
+    def __init__(self, width: int, most_units: int, dtype: DTypeLike) -> None:
+        self.partial = aligned((most_units.bit_length(), width), dtype)
+        self.root = aligned(width, dtype)
+        self.count = 0
+
+    def push(self, rows: Array, workers: Workers) -> None:
+        """Fold in the next units' rows, in order. The rows are used up."""
+        if self.count + len(rows) >= 1 << len(self.partial):
+            raise ValueError(f"{self.count + len(rows)} units; this sum was made for fewer")
+        if rows.size < INLINE_ELEMENTS:
+            fold_worker(0, workers.tickets(), self.partial, rows, self.count)
+        else:
+            workers.run(fold_worker, workers.tickets(), self.partial, rows, self.count)
+        self.count += len(rows)
+
+    def finish(self, workers: Workers) -> Array:
+        """The root; and an empty counter, ready for the next step."""
+        if self.root.size < INLINE_ELEMENTS:
+            root_worker(0, workers.tickets(), self.root, self.partial, self.count)
+        else:
+            workers.run(root_worker, workers.tickets(), self.root, self.partial, self.count)
+        self.count = 0
+        return self.root
+
+
+@kernel
+def sum_tree(values: Array) -> float:
+    """The same tree over a vector of float64, in place."""
+    n = values.size
+    while n > 1:
+        half = n // 2
+        for i in range(half):
+            values[i] = values[2 * i] + values[2 * i + 1]
+        if n & 1:
+            values[half] = values[n - 1]
+        n = (n + 1) // 2
+    return values[0]
+

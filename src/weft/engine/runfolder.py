@@ -1,0 +1,152 @@
+"""A run folder: config.toml, metrics.csv (inside the promise), timing.csv (outside it), checkpoints/, and a lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from weft.config import TrainConfig, build, config_hash, read_toml, to_toml
+from weft.engine.family import Family
+from weft.engine.jit import PACKAGE
+from weft.engine.workers import available_cores
+from weft.errors import WeftError
+
+CONFIG, METRICS, TIMING, LOCK = "config.toml", "metrics.csv", "timing.csv", ".lock"
+RECORDED_VERSIONS = ("weft", "numpy", "numba", "llvmlite", "scipy", "safetensors")
+
+
+class RunFolder:
+    """Paths and small files of one run."""
+
+    def __init__(self, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> None:
+        self.path, self.family, self.task, self.preset, self.config = path, family, task, preset, config
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self.family.name, self.task, self.config)
+
+    @classmethod
+    def create(cls, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> RunFolder:
+        """A new folder; refuses one that holds anything."""
+        try:
+            if path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir())):
+                raise WeftError(
+                    f"--out {path} exists and is not empty; weft never writes over a run; "
+                    f"continue it with: weft resume {path}, or choose another name"
+                )
+            path.mkdir(parents=True, exist_ok=True)
+            run = cls(path, family, task, preset, config)
+            with run.lock():
+                run.checkpoints.mkdir(exist_ok=True)
+                run.write_config()
+        except OSError as error:
+            raise WeftError(f"--out {path} cannot be written ({error.strerror}); choose another folder") from None
+        return run
+
+    @classmethod
+    def open(cls, path: Path, families: Mapping[str, Family]) -> RunFolder:
+        """An existing run folder, its config checked."""
+        if not (path / CONFIG).is_file():
+            raise WeftError(f"{path} is not a run folder (it has no {CONFIG}); name a folder that weft train made")
+        tables = read_toml(path / CONFIG)
+        head = tables.get("run", {})
+        if head.get("family") not in families:
+            raise WeftError(f"{path / CONFIG} names family {head.get('family')!r}; known: {', '.join(families)}")
+        family = families[head["family"]]
+        config = build(family.config, tables.get("config", {}))
+        return cls(path, family, str(head.get("task")), str(head.get("preset")), config)
+
+    def write_config(self) -> None:
+        """config.toml, replaced in one move."""
+        tables = {
+            "run": {"family": self.family.name, "task": self.task, "preset": self.preset},
+            "config": self.config.model_dump(mode="json"),
+            "made_with": made_with(),
+        }
+        partial = self.path / f".{CONFIG}.partial"
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(to_toml(tables))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(self.path / CONFIG)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder: a second process is refused, and a killed one lets go by itself."""
+        with (self.path / LOCK).open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise
+                raise WeftError(
+                    f"{self.path} is in use by another weft process; wait for it, stop it, or choose another --out"
+                ) from None
+            yield
+
+
+class Table:
+    """A CSV file that grows a flushed row at a time and can be cut back to a known length."""
+
+    def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
+        self.columns = tuple(columns)
+        if length is not None and path.exists():
+            if path.stat().st_size < length:
+                raise WeftError(
+                    f"{path} is shorter than its checkpoint says ({path.stat().st_size} of {length} bytes); "
+                    "rows were lost; resume from an earlier --checkpoint"
+                )
+            os.truncate(path, length)
+        self._file: BinaryIO = path.open("ab")
+        if self._file.tell() == 0:
+            self._file.write((",".join(self.columns) + "\n").encode())
+            self._file.flush()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self._file.write((",".join(_cell(row.get(name)) for name in self.columns) + "\n").encode())
+        self._file.flush()
+
+    def length(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def made_with() -> dict[str, Any]:
+    """Machine and versions, for the record."""
+    found = {name: metadata.version(name) for name in RECORDED_VERSIONS}
+    return {**found, "python": platform.python_version(), "commit": commit(), "cpu": cpu_name(), "cores": available_cores()}
+
+
+def commit() -> str:
+    """The commit of the checkout weft runs from, or "release" when it is installed as a package."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty", "--exclude=*"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        return answer.stdout.strip()
+    return "release"
+
+
+def cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,96 @@
+"""What compiled workers need to share a list of tasks: tickets, progress counters, a clock.
+
+Tasks are numbered so that each depends only on smaller numbers. Every worker takes the next ticket, waits for what that
+task needs, runs it, and marks it done. The smallest unfinished task can always run, so there is no deadlock, even when
+one worker does everything or five workers share two cores. Who takes a ticket never changes what the task computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from weft.engine.arrays import Array
+from weft.engine.jit import kernel
+
+PAD = 8  # int64 per counter: one cache line each, so that workers do not disturb each other
+FORWARD, BACKWARD, WAITING = 0, 1, 2  # columns of Workers.ticks
+SPINS_BEFORE_YIELD = 2000
+
+_I64 = ir.IntType(64)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+if numba.config.DISABLE_JIT:  # plain Python, one worker: so that coverage can see the kernels
+
+    def fetch_add(counters: Any, index: int, amount: int) -> int:
+        old = int(counters[index])
+        counters[index] += amount
+        return old
+
+    def load_acquire(counters: Any, index: int) -> int:
+        return int(counters[index])
+
+    def ticks() -> int:
+        return 0
+
+    def sched_yield() -> int:
+        return 0
+
+else:
+
+    @intrinsic
+    def fetch_add(typing: Any, counters: Any, index: Any, amount: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+            return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
+
+        return types.int64(counters, types.int64, types.int64), codegen
+
+    @intrinsic
+    def load_acquire(typing: Any, counters: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+            return builder.load_atomic(pointer, "acquire", 8)
+
+        return types.int64(counters, types.int64), codegen
+
+    @intrinsic
+    def ticks(typing: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            function = builder.module.declare_intrinsic("llvm.readcyclecounter", fnty=ir.FunctionType(_I64, []))
+            return builder.call(function, [])
+
+        return types.int64(), codegen
+
+    sched_yield = types.ExternalFunction("sched_yield", types.int32())
+
+
+@kernel
+def claim(tickets: Array) -> int:
+    """The next task number; each is handed out once."""
+    return fetch_add(tickets, 0, 1)
+
+
+@kernel
+def wait_for(progress: Array, counter: int, value: int) -> None:
+    """Return once counter has reached value. Spins briefly, then lets other threads of a busy machine run."""
+    spins = 0
+    while load_acquire(progress, counter * PAD) < value:
+        spins += 1
+        if spins > SPINS_BEFORE_YIELD:
+            sched_yield()
+
+
+@kernel
+def finish(progress: Array, counter: int) -> None:
+    """Count one task as done: everything it wrote is visible to whoever sees the count."""
+    fetch_add(progress, counter * PAD, 1)

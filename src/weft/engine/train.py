@@ -1,0 +1,278 @@
+"""The loop: batch → groups and units → gradient → merge → clip and optimiser → metrics, checkpoint."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from weft.config import TrainConfig, override
+from weft.engine import checkpoint as checkpoints
+from weft.engine.arrays import Array
+from weft.engine.backend import CPU, Backend
+from weft.engine.checkpoint import Checkpoint, TrainState
+from weft.engine.family import Batch, Family, Wave
+from weft.engine.optim import learning_rate
+from weft.engine.params import tensor_at, weights_hash
+from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table
+from weft.engine.units import plan_waves
+from weft.engine.workers import Workers
+from weft.errors import WeftError
+
+Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
+
+
+@dataclass
+class Clock:
+    """Seconds spent in each part of a step."""
+
+    data: float = 0.0
+    gradient: float = 0.0
+    merge: float = 0.0
+    optimiser: float = 0.0
+
+    @contextmanager
+    def measure(self, part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            setattr(self, part, getattr(self, part) + time.perf_counter() - start)
+
+
+class Trainer:
+    """One model in training: its vectors, its buffers, and what a step does."""
+
+    def __init__(
+        self, family: Family, config: TrainConfig, workers: Workers, dtype: DTypeLike = np.float32, backend: Backend = CPU
+    ) -> None:
+        self.family, self.config, self.workers, self.backend = family, config, workers, backend
+        self.layout = family.layout(config)
+        self.constants = family.constants(config)
+        self.params = family.init(config, dtype)
+        self.optimiser = backend.optimiser(self.params)
+        self.data = family.load(config)
+        self.gradient = np.empty_like(self.params)
+        self.state = TrainState()
+        self.clock = Clock()
+        self._sums: dict[tuple[int, int, Any], Any] = {}
+
+    def step(self, log: bool = False) -> dict[str, Any]:
+        """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
+        step = self.state.step
+        with self.clock.measure("data"):
+            batch = self.family.batch(self.config, self.data, step)
+        loss = self.loss_and_gradient(batch)
+        row = {"step": step + 1, self.family.loss_name: loss}
+        if log and self.family.batch_metrics:
+            measured = self.evaluate(batch)
+            row |= {name: measured[name] for name in self.family.batch_metrics}
+        lr = learning_rate(self.config, step, self.state.plateau)
+        with self.clock.measure("optimiser"):
+            info = self.optimiser.step(self.config, self.gradient, batch.count, step, lr, self.workers)
+        if not (math.isfinite(loss) and info.finite):
+            raise WeftError(self._not_finite(step, loss))
+        self.state.step = step + 1
+        return row | {"grad_norm": info.norm, "lr": lr}
+
+    def loss_and_gradient(self, batch: Batch) -> float:
+        """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
+        family, config, workers = self.family, self.config, self.workers
+        width = family.slot_size(config)
+        waves = self._waves(batch, width * self.params.itemsize)
+        total, losses_total = self._sum(width, waves, self.params.dtype), self._sum(1, waves, np.float64)
+        for wave in waves:
+            units = wave.last_unit - wave.first_unit
+            slots = workers.buffer("slots", (units, width), self.params.dtype)
+            losses = workers.buffer("losses", (units, 1), np.float64)
+            with self.clock.measure("gradient"):
+                family.gradient(config, self.constants, self.params, batch, wave, slots, losses, workers)
+            with self.clock.measure("merge"):
+                total.push(slots, workers)
+                losses_total.push(losses, workers)
+        with self.clock.measure("merge"):
+            family.pull_back(config, self.params, total.finish(workers), self.gradient)
+            return float(losses_total.finish(workers)[0]) / batch.count
+
+    def evaluate(self, batch: Batch) -> dict[str, float]:
+        """The family's metrics on a batch, summed over fixed units by the tree."""
+        family, columns = self.family, self.family.eval_columns
+        waves = self._waves(batch, 8 * len(columns))
+        total = self._sum(len(columns), waves, np.float64)
+        for wave in waves:
+            rows = self.workers.buffer("rows", (wave.last_unit - wave.first_unit, len(columns)), np.float64)
+            family.evaluate(self.config, self.constants, self.params, batch, wave, rows, self.workers)
+            total.push(rows, self.workers)
+        sums = dict(zip(columns, total.finish(self.workers).tolist(), strict=True))
+        return family.summarise(self.config, sums, batch)
+
+    def checkpoint(self, config_hash: str) -> Checkpoint:
+        moments = self.optimiser.first, self.optimiser.second
+        return Checkpoint(self.state, self.params, *moments, self.constants, config_hash)
+
+    def restore(self, saved: Checkpoint) -> None:
+        if saved.params.shape != self.params.shape or saved.params.dtype != self.params.dtype:
+            raise WeftError(f"the checkpoint has {saved.params.size} parameters; this config has {self.params.size}")
+        self.params[:], self.optimiser.first[:], self.optimiser.second[:] = saved.params, saved.first, saved.second
+        self.state = replace(saved.state)
+        self.constants = saved.constants
+
+    def _waves(self, batch: Batch, unit_bytes: int) -> list[Wave]:
+        config = self.config
+        groups = self.family.groups(config, batch)
+        return plan_waves(groups, unit_bytes, self.family.group_bytes(config), config.slot_memory, config.micro_batches)
+
+    def _sum(self, width: int, waves: list[Wave], dtype: DTypeLike) -> Any:
+        units = waves[-1].last_unit
+        key = (width, units.bit_length(), np.dtype(dtype))
+        if key not in self._sums:
+            self._sums[key] = self.backend.tree_sum(width, units, dtype)
+        return self._sums[key]
+
+    def _not_finite(self, step: int, loss: float) -> str:
+        culprit = next(
+            (f"{what} of {tensor_at(self.layout, int(np.argmin(np.isfinite(vector))))}"
+             for what, vector in (("parameters", self.params), ("gradient", self.gradient))
+             if not np.isfinite(vector).all()),
+            "loss alone",
+        )  # fmt: skip
+        return (
+            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped before this step's update, "
+            "and the last checkpoint is intact; lower lr or set clip_norm"
+        )
+
+
+@dataclass
+class Outcome:
+    """How a call of `run_training` ended."""
+
+    weights: str
+    step: int
+    interrupted: bool
+    stopped_early: bool
+
+
+class Interrupts:
+    """Ctrl-C: the first asks the loop to stop after its step, the second quits at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> Interrupts:
+        self._old: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._old = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        if self._old is not None:
+            signal.signal(signal.SIGINT, self._old)
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self.asked:
+            os._exit(130)
+        self.asked = True
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Fix what `train` fixes: the length of the schedule."""
+    return config if config.schedule_steps else override(config, {"schedule_steps": config.steps})
+
+
+def run_training(
+    run: RunFolder, workers: Workers, from_checkpoint: str | None = None, observe: Observer | None = None
+) -> Outcome:
+    """Train a run folder to its config's steps, from a checkpoint or from nothing."""
+    with run.lock():
+        try:
+            return _run_locked(run, workers, from_checkpoint, observe or (lambda step, row: None))
+        except OSError as error:
+            saved = checkpoints.steps_saved(run.checkpoints)
+            last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
+            raise WeftError(
+                f"cannot write to {run.path} ({error.strerror}); the run stopped and {last}; "
+                f"make room, then: weft resume {run.path}"
+            ) from None
+
+
+def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, observe: Observer) -> Outcome:
+    family, config = run.family, run.config
+    trainer = Trainer(family, config, workers)
+    checkpoints.clean(run.checkpoints)
+    if from_checkpoint is not None:
+        chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
+        trainer.restore(checkpoints.load_or_explain(chosen, trainer.layout, run.hash))
+        checkpoints.set_aside(run.checkpoints, trainer.state.step)
+    state = trainer.state
+    metrics = Table(run.path / METRICS, metric_columns(family), state.metrics_bytes)
+    timing = Table(run.path / TIMING, ("step", "seconds"))
+    saved_at = state.step if from_checkpoint is not None else -1
+    started = time.perf_counter()
+
+    def save() -> None:
+        nonlocal saved_at
+        state.metrics_bytes = metrics.length()
+        checkpoints.save(run.checkpoints, trainer.checkpoint(run.hash), trainer.layout)
+        checkpoints.prune(run.checkpoints, config.keep, state.best_step)
+        saved_at = state.step
+
+    try:
+        with Interrupts() as interrupts:
+            while state.step < config.steps and not interrupts.asked and not state.stopped_early:
+                done = state.step + 1
+                logged = done == 1 or done % config.log_every == 0
+                evaluated = config.eval_every > 0 and done % config.eval_every == 0
+                row = trainer.step(logged)
+                improved = evaluated and _take_evaluation(trainer, row)
+                if logged or evaluated:
+                    metrics.append(row)
+                    timing.append({"step": done, "seconds": time.perf_counter() - started})
+                observe(done, row if logged or evaluated else {})
+                if improved or done % config.checkpoint_every == 0:
+                    save()
+            if saved_at != state.step:
+                save()
+    finally:
+        with suppress(OSError):
+            metrics.close()
+            timing.close()
+    interrupted = interrupts.asked and state.step < config.steps and not state.stopped_early
+    return Outcome(weights_hash(trainer.params), state.step, interrupted, state.stopped_early)
+
+
+def metric_columns(family: Family) -> tuple[str, ...]:
+    evaluations = tuple(f"eval_{name}" for name in family.eval_metrics)
+    return ("step", family.loss_name, *family.batch_metrics, "grad_norm", "lr", *evaluations)
+
+
+def _take_evaluation(trainer: Trainer, row: dict[str, Any]) -> bool:
+    """Evaluate, add the columns to the row, and move plateau, best and early stopping on. True if it is the best yet."""
+    family, config, state = trainer.family, trainer.config, trainer.state
+    found = trainer.evaluate(family.evaluation(config, trainer.data, False))
+    row |= {f"eval_{name}": found[name] for name in family.eval_metrics}
+    value = found[family.best_metric]
+    state.plateau.observe(config, value)
+    improved = state.best_value is None or value < state.best_value
+    if improved:
+        state.best_value, state.best_step, state.stale_evaluations = value, state.step, 0
+    else:
+        state.stale_evaluations += 1
+        state.stopped_early = bool(config.early_stop) and state.stale_evaluations >= config.early_stop
+    return improved
+
+
+def latest_weights(run: RunFolder, which: str = "last") -> tuple[Array, Checkpoint, Path]:
+    """The verified parameters of a run."""
+    path = checkpoints.choose(run.checkpoints, which)
+    found = checkpoints.load_or_explain(path, run.family.layout(run.config), run.hash)
+    return found.params, found, path

@@ -1,0 +1,40 @@
+"""Waves: how many groups are in flight at once. Groups and units are fixed by the family; a wave cuts only between
+groups, so its size changes the memory in use and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.engine.family import Wave
+from weft.engine.arrays import Array
+from weft.errors import WeftError
+
+MEGABYTE = 1 << 20
+
+
+def plan_waves(units_per_group: Array, unit_bytes: int, group_bytes: int, slot_memory: int, micro_batches: int = 1) -> list[Wave]:
+    """Cut the groups of a step into waves that each fit `slot_memory` megabytes, at least `micro_batches` of them."""
+    units = np.asarray(units_per_group, np.int64)
+    costs = units * unit_bytes + group_bytes
+    budget = slot_memory * MEGABYTE
+    if costs.max() > budget:
+        need = -(-int(costs.max()) // MEGABYTE)
+        raise WeftError(
+            f"slot_memory is {slot_memory} MB; one group of samples alone needs {need} MB; "
+            f"set slot_memory to at least {need} (--set slot_memory={need})"
+        )
+    first_units = np.concatenate([[0], np.cumsum(units)])
+    most_groups = -(-len(units) // micro_batches)
+    waves: list[Wave] = []
+    start = 0
+    while start < len(units):
+        fits = int(np.searchsorted(np.cumsum(costs[start:]), budget, side="right"))
+        end = min(start + fits, start + most_groups, len(units))
+        waves.append(Wave(start, end, int(first_units[start]), int(first_units[end])))
+        start = end
+    return waves
+
+
+def near_equal(total: int, parts: int) -> Array:
+    """Cut `total` things into `parts` pieces that differ by at most one: the starts, and the end."""
+    return (np.arange(parts + 1, dtype=np.int64) * total) // parts

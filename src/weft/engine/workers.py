@@ -1,0 +1,121 @@
+"""The only file that knows the worker count.
+
+A pool of threads that run one compiled function at once. Each worker takes tickets (sync.py) until there are none, so
+the count decides who computes what, never what is computed. It may exceed the cores and is never clamped.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from threadpoolctl import threadpool_limits
+
+from weft.engine.arrays import Array, aligned
+from weft.engine.denormals import FLUSHING, set_mode
+from weft.engine.sync import PAD
+from weft.errors import WeftError
+
+MOST_WORKERS = 4096  # beyond any machine; guards against a slipped digit
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_count(asked: str | int) -> int:
+    """What --workers means: `auto`, or a whole number from 1."""
+    text = str(asked).strip()
+    if text == "auto":
+        return available_cores()
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        raise WeftError(
+            f"workers is {text!r}; it must be 'auto' or a whole number from 1 to {MOST_WORKERS}; "
+            f"use --workers auto for the {available_cores()} cores of this machine"
+        )
+    return int(text)
+
+
+class Workers:
+    """Threads, their scratch memory and their clocks. They work inside `with`, where the caller is worker 0."""
+
+    def __init__(self, asked: str | int = "auto") -> None:
+        self.count = worker_count(asked)
+        self.ticks = np.zeros((self.count, PAD), np.int64)
+        self._buffers: dict[str, Array] = {}
+        self._inboxes = [queue.SimpleQueue[Any]() for _ in range(self.count - 1)]
+        self._outbox = queue.SimpleQueue[BaseException | None]()
+        self._limits: Any = None
+        self._mode = 0
+
+    def __enter__(self) -> Workers:
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        self._mode = set_mode(FLUSHING)
+        for index, inbox in enumerate(self._inboxes, start=1):
+            threading.Thread(target=self._serve, args=(index, inbox), name=f"weft-{index}", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        set_mode(self._mode)
+        self._limits.restore_original_limits()
+        for inbox in self._inboxes:
+            inbox.put(None)
+
+    def run(self, body: Callable[..., None], *args: Any) -> None:
+        """Call body(worker, *args) on every worker at once; return when all have. Body shares its tasks by tickets."""
+        for inbox in self._inboxes:
+            inbox.put((body, args))
+        first: BaseException | None = None
+        try:
+            body(0, *args)
+        except BaseException as problem:
+            first = problem
+        for _ in self._inboxes:
+            first = self._outbox.get() or first
+        if first is not None:
+            raise first
+
+    def per_worker(self, name: str, size: int, dtype: DTypeLike) -> Array:
+        """Scratch rows, one a worker, kept and grown over the run: fresh pages cost more than the arithmetic."""
+        return self.buffer(f"{name} per worker", (self.count, size), dtype)
+
+    def buffer(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """Scratch memory kept over the run under this name. Contents are whatever the last user left."""
+        kept = self._buffers.get(name)
+        if kept is None or kept.shape != shape or kept.dtype != dtype:
+            kept = self._buffers[name] = aligned(shape, dtype)
+        return kept
+
+    def tickets(self) -> Array:
+        """A fresh ticket counter for one run."""
+        return np.zeros(1, np.int64)
+
+    def _serve(self, index: int, inbox: queue.SimpleQueue[Any]) -> None:
+        set_mode(FLUSHING)
+        while (work := inbox.get()) is not None:
+            body, args = work
+            del work
+            try:
+                body(index, *args)
+                problem = None
+            except BaseException as error:
+                problem = error
+            del body, args
+            self._outbox.put(problem)
+
+
+def team_of(workers: str | int | Workers) -> AbstractContextManager[Workers]:
+    """Workers for one call: a new team from a count, or the caller's own, left running."""
+    return nullcontext(workers) if isinstance(workers, Workers) else Workers(workers)

@@ -1,0 +1,1 @@
+"""Logic cellular automata: grids whose cells learn a circuit of soft logic gates."""

@@ -1,0 +1,115 @@
+"""What a logic automaton is made of, and the published experiments as presets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from weft.config import TrainConfig, override
+from weft.engine.family import Layout, Task
+
+POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself
+LANE_BLOCK = 32  # lanes come in whole vector blocks (simd.py)
+
+
+class LogicConfig(TrainConfig):
+    """Sizes follow Miotti et al. 2025; layer lists give outputs only, their inputs follow from the rest."""
+
+    rule: Literal["life", "checkerboard"] = Field(description="what the automaton must learn to do")
+    height: int = Field(ge=3, le=4096)
+    width: int = Field(ge=3, le=4096)
+    boundary: Literal["periodic", "zeros"]
+    channels: int = Field(ge=1, le=1024, description="bits a cell; channel 0 is what the loss looks at")
+    kernels: int = Field(ge=1, le=1024, description="perceive kernels, all with the same wiring")
+    perceive: tuple[int, ...] = Field(min_length=1, description="gates of each perceive layer; the first has 8")
+    update: tuple[int, ...] = Field(min_length=1, description="gates of each update layer; the last has `channels`")
+    ca_steps: int = Field(ge=1, le=10_000)
+    square: int = Field(2, ge=1, description="checkerboard: side of a square")
+    wiring_seed: int = Field(23, ge=0, lt=2**63, description="23 draws the published wires")
+    lanes: int = Field(32, ge=LANE_BLOCK, le=1024, multiple_of=LANE_BLOCK, description="most cells in a tile")
+
+    beta2: float = Field(0.99, ge=0, lt=1)
+    clip_element: float = Field(100.0, ge=0)
+
+    @property
+    def update_inputs(self) -> int:
+        return self.channels + self.channels * self.kernels * self.perceive[-1]
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> LogicConfig:
+        if any(gates < 1 for gates in self.perceive + self.update):
+            raise ValueError("perceive and update are lists of gate counts; each must be at least 1; mend the list")
+        if self.perceive[0] != POSITIONS - 1:
+            raise ValueError(
+                f"perceive starts with {self.perceive[0]}; its first layer pairs the {POSITIONS - 1} neighbours with the centre; "
+                f"start the list with {POSITIONS - 1}"
+            )
+        if self.update[-1] != self.channels:
+            raise ValueError(
+                f"update ends with {self.update[-1]}; its last layer is the cell's next state; end it with channels, {self.channels}"
+            )
+        if self.rule == "life" and self.channels != 1:
+            raise ValueError(f"channels is {self.channels}; a Life cell is one bit; use --set channels=1")
+        for label, sizes in (("perceive", self.perceive), ("update", (self.update_inputs, *self.update))):
+            for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+                check_wirable(label, inputs, outputs)
+        return self
+
+
+def check_wirable(label: str, inputs: int, outputs: int) -> None:
+    """`unique` wiring uses every input at least once and no pair twice."""
+    pairs = inputs * (inputs - 1) // 2
+    if 2 * outputs < inputs:
+        raise ValueError(
+            f"{label} has a layer of {outputs} gates on {inputs} inputs; {outputs} gates reach only {2 * outputs} of them; "
+            f"make it at least {-(-inputs // 2)} gates"
+        )
+    if outputs > pairs:
+        raise ValueError(
+            f"{label} has a layer of {outputs} gates on {inputs} inputs; there are only {pairs} different pairs; "
+            f"make it at most {pairs} gates"
+        )
+
+
+
+
+def layout(config: LogicConfig) -> Layout:
+    """The logits of every layer by name, in the order of the flat vector: gate g owns elements 16·g to 16·g + 15."""
+    perceive = [(f"perceive.{i}.logits", (config.kernels, gates, 16)) for i, gates in enumerate(config.perceive)]
+    return perceive + [(f"update.{i}.logits", (gates, 16)) for i, gates in enumerate(config.update)]
+
+
+def gate_count(config: LogicConfig) -> int:
+    return config.kernels * sum(config.perceive) + sum(config.update)
+
+
+_LIFE = LogicConfig(
+    rule="life", height=3, width=3, boundary="periodic", channels=1, kernels=16, perceive=(8, 4, 2, 1),
+    update=(*[128] * 17, 64, 32, 16, 8, 4, 2, 1), ca_steps=1, batch_size=20, lr=0.05, steps=3000,
+    eval_every=100, eval_samples=512, checkpoint_every=500,
+)  # fmt: skip
+_BOARD = LogicConfig(
+    rule="checkerboard", height=16, width=16, boundary="zeros", channels=8, kernels=16, perceive=(8, 4, 2),
+    update=(*[256] * 10, 128, 64, 32, 16, 8, 8), ca_steps=20, batch_size=2, lr=0.05, steps=500,
+    eval_every=50, eval_samples=8, checkpoint_every=100,
+)  # fmt: skip
+
+TASKS = {
+    "checkerboard": Task(
+        presets={
+            "full": _BOARD,
+            "small": override(_BOARD, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "steps": 20, "eval_every": 10}),
+        },
+        summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",
+        expect="hard loss 0 after about 250 of 500 steps",
+    ),
+    "life": Task(
+        presets={
+            "full": _LIFE,
+            "small": override(_LIFE, {"kernels": 8, "update": (16, 16, 16, 8, 4, 2, 1), "steps": 100, "eval_every": 50}),
+        },
+        summary="a cell learns Conway's rule from all 512 neighbourhoods",
+        expect="hard loss 0 on all 512 after about 800 of 3,000 steps",
+    ),
+}

@@ -1,0 +1,121 @@
+"""The logic automata as a family: what the engine needs to train them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from weft.engine.arrays import Array, aligned
+from weft.engine.family import Batch, Constants, Family, Wave
+from weft.engine.workers import Workers
+from weft.families.logic_ca import automaton, data, verbs
+from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
+from weft.families.logic_ca.gates import MATRIX, PASS_A, gate_weights, hard_coefficients, soft_coefficients
+from weft.families.logic_ca.kernels import pull_back_gates
+from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.tiling import Tiling, tiling
+from weft.families.logic_ca.wiring import wires
+
+START_LOGIT = 10.0  # of pass-through a, in every gate
+
+
+def init(config: LogicConfig, dtype: DTypeLike) -> Array:
+    """Every gate starts as almost a wire: it passes its input a on."""
+    logits = aligned((gate_count(config), 16), dtype)
+    logits[:, PASS_A] = START_LOGIT
+    return logits.reshape(-1)
+
+
+def slot_size(config: LogicConfig) -> int:
+    return 4 * gate_count(config)
+
+
+def group_bytes(config: LogicConfig) -> int:
+    """Grids of every CA step, two steps of patch gradients and the neighbour table, for the samples of a group."""
+    cells = config.height * config.width * max(1, config.lanes // (config.height * config.width))
+    return 4 * cells * ((config.ca_steps + 1) * config.channels + 2 * POSITIONS * config.channels + POSITIONS)
+
+
+def groups(config: LogicConfig, batch: Batch) -> Array:
+    return _tiling(config, batch).group_tiles
+
+
+def _tiling(config: LogicConfig, batch: Batch) -> Tiling:
+    _, height, width, _ = batch.arrays.grids.shape
+    return tiling(batch.samples, height * width, config.lanes)
+
+
+def _samples(config: LogicConfig, batch: Batch, wave: Wave) -> data.Boards:
+    first, last = _tiling(config, batch).group_samples[[wave.first_group, wave.last_group]]
+    return data.Boards(batch.arrays.grids[first:last], batch.arrays.targets[first:last])
+
+
+def gradient(
+    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
+    slots: Array, losses: Array, workers: Workers,
+) -> None:  # fmt: skip
+    boards = _samples(config, batch, wave)
+    sums = slots.reshape(len(slots), -1, 4)
+    automaton.gradient(config, constants, params.reshape(-1, 16), *boards, sums, losses, workers)
+
+
+def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
+    weights = gate_weights(params.reshape(-1, 16))
+    pull_back_gates(out.reshape(-1, 16), weights, merged.reshape(-1, 4), MATRIX.astype(params.dtype))
+
+
+def evaluate(
+    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
+) -> None:
+    """Soft and hard squared error of every unit's cells, from the same starts."""
+    boards = _samples(config, batch, wave)
+    logits = params.reshape(-1, 16)
+    plan = tiling(len(boards.grids), boards.grids[0, ..., 0].size, config.lanes)
+    k = boards.targets.shape[-1]
+    wanted = boards.targets.reshape(-1, k).T
+    for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
+        states = automaton.rollout(config, constants, coef, boards.grids, config.ca_steps, workers)
+        final = states[config.ca_steps % 2, :k, :-1].astype(np.float64)
+        squares = ((final - wanted) ** 2).sum(axis=0)
+        rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])
+
+
+def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
+    return dict(sums)
+
+
+def flops(config: LogicConfig) -> float:
+    """Multiply-adds count as two: 3 a gate and cell forward, twice (it is recomputed), 9 backward."""
+    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
+    return 2.0 * (3 + 3 + 9) * per_cell * config.height * config.width * config.ca_steps * config.batch_size
+
+
+FAMILY = Family(
+    name="logic_ca",
+    config=LogicConfig,
+    tasks=TASKS,
+    layout=layout,
+    init=init,
+    constants=wires,
+    slot_size=slot_size,
+    group_bytes=group_bytes,
+    load=data.load,
+    batch=data.batch,
+    evaluation=data.evaluation,
+    groups=groups,
+    gradient=gradient,
+    pull_back=pull_back,
+    evaluate=evaluate,
+    eval_columns=("soft_loss", "hard_loss"),
+    summarise=summarise,
+    loss_name="soft_loss",
+    batch_metrics=("hard_loss",),
+    eval_metrics=("soft_loss", "hard_loss"),
+    best_metric="hard_loss",
+    model=LogicModel,
+    report=verbs.report,
+    flops=flops,
+    verbs={"render": verbs.render},
+)

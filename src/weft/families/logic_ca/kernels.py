@@ -1,0 +1,195 @@
+"""Compiled rollouts and their gradients. One task is one tile of cells for one CA step.
+
+Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
+  states      (D, C, S·N + 1)   the grids; step t lives at t mod D; the last column stays 0, the cell outside the grid
+  neighbours  (9, S·N)          column of each cell's neighbour p; the cell whose neighbour p is me is my neighbour 8 − p
+  patches     (2, 9·C, S·N + 1) gradients of the cells' inputs, of the CA step in work and the one before it
+  coef        (G, 4)            c₀ … c₃ of every gate
+  sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
+  values, adjoint               a worker's own scratch, laid out by program.py
+
+Tiles of a group wait for each other at every CA step. Tasks are numbered step by step, so a task depends only on
+smaller numbers, and a group's count of finished tasks says when all its tiles have done a step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.jit import kernel
+from weft.engine.sync import BACKWARD, FORWARD, WAITING, claim, finish, ticks, wait_for
+from weft.families.logic_ca.simd import gate_backward, gate_forward
+
+
+@kernel
+def gather_patch(values: Array, state: Array, neighbours: Array, start: int, count: int, lanes: int) -> None:
+    """The tile's inputs, rows (position, channel). Lanes past the tile are 0, so that nothing stale is ever summed."""
+    channels = state.shape[0]
+    for p in range(9):
+        for c in range(channels):
+            plane, base = state[c], (p * channels + c) * lanes
+            for lane in range(count):
+                values[base + lane] = plane[neighbours[p, start + lane]]
+            for lane in range(count, lanes):
+                values[base + lane] = 0
+
+
+@kernel
+def forward_gates(values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_lanes: int, lanes: int) -> None:
+    for g in range(offsets.shape[0]):
+        width = wide_lanes if g < wide else lanes
+        gate_forward(values, offsets[g, 0], offsets[g, 1], offsets[g, 2], coef[numbers[g, 3]], width)
+
+
+@kernel
+def backward_gates(
+    sums: Array, adjoint: Array, values: Array, full: Array, places: Array, coef: Array, wide: int, wide_lanes: int, lanes: int
+) -> None:
+    """The same list in reverse."""
+    for g in range(full.shape[0] - 1, -1, -1):
+        q = full[g, 3]
+        gate_backward(
+            sums[q], adjoint, values, full[g, 0], full[g, 1], places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q],
+            wide_lanes if g < wide else lanes,
+        )  # fmt: skip
+
+
+@kernel
+def forward_tile(
+    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array, full: Array, live: Array, outputs: Array,
+    wide: int, start: int, count: int, lanes: int,
+) -> None:  # fmt: skip
+    """One CA step of the cells start … start + count."""
+    channels = state.shape[0]
+    gather_patch(values, state, neighbours, start, count, lanes)
+    forward_gates(values, live, full, coef, wide, channels * lanes, lanes)
+    for c in range(channels):
+        for lane in range(count):
+            state_out[c, start + lane] = values[outputs[c] + lane]
+
+
+@kernel
+def gather_adjoint(
+    adjoint: Array, outputs: Array, patches: Array, neighbours: Array, start: int, count: int, lanes: int
+) -> None:
+    """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
+    channels = outputs.shape[0]
+    for c in range(channels):
+        base = outputs[c]
+        for lane in range(lanes):
+            adjoint[base + lane] = 0
+        for p in range(9):
+            plane = patches[p * channels + c]
+            for lane in range(count):
+                adjoint[base + lane] += plane[neighbours[8 - p, start + lane]]
+
+
+@kernel
+def loss_tile(
+    adjoint: Array, outputs: Array, values: Array, full_outputs: Array, targets: Array, start: int, count: int, lanes: int
+) -> float:
+    """Σ (y − target)² over the tile's target channels, and its derivative."""
+    total = 0.0
+    for c in range(outputs.shape[0]):
+        base, row = outputs[c], full_outputs[c]
+        for lane in range(lanes):
+            adjoint[base + lane] = 0
+        if c < targets.shape[0]:
+            for lane in range(count):
+                difference = values[row + lane] - targets[c, start + lane]
+                adjoint[base + lane] = difference + difference
+                total += np.float64(difference) * np.float64(difference)
+    return total
+
+
+@kernel
+def forward_worker(
+    worker: int, tickets: Array, progress: Array, clock: Array,
+    states: Array, values: Array, neighbours: Array, coef: Array, full: Array, live: Array, live_outputs: Array,
+    wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
+) -> None:  # fmt: skip
+    """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells; task = step · units + unit."""
+    units, depth, mine = tile_group.size, states.shape[0], values[worker]
+    while True:
+        task = claim(tickets)
+        if task >= steps * units:
+            break
+        t, u = task // units, task % units
+        group = tile_group[u]
+        begin = ticks()
+        wait_for(progress, group, t * group_tiles[group])
+        ready = ticks()
+        start = tiles[u]
+        forward_tile(
+            states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, full, live, live_outputs,
+            wide, start, tiles[u + 1] - start, lanes,
+        )  # fmt: skip
+        finish(progress, group)
+        clock[worker, WAITING] += ready - begin
+        clock[worker, FORWARD] += ticks() - ready
+
+
+@kernel
+def gradient_worker(
+    worker: int, tickets: Array, progress: Array, clock: Array,
+    sums: Array, losses: Array, patches: Array, states: Array, targets: Array, values: Array, adjoint: Array,
+    neighbours: Array, coef: Array, full: Array, live: Array, places: Array,
+    full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
+    wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
+) -> None:  # fmt: skip
+    """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
+    units, channels = tile_group.size, states.shape[1]
+    mine, gradients = values[worker], adjoint[worker]
+    inputs = 9 * channels
+    while True:
+        task = claim(tickets)
+        if task >= (2 * steps - 1) * units:
+            break
+        level, u = task // units, task % units
+        group = tile_group[u]
+        begin = ticks()
+        wait_for(progress, group, level * group_tiles[group])
+        ready = ticks()
+        start = tiles[u]
+        count = tiles[u + 1] - start
+        if level < steps - 1:
+            forward_tile(
+                states[level + 1], states[level], mine, neighbours, coef, full, live, live_outputs,
+                wide, start, count, lanes,
+            )  # fmt: skip
+            turned = ticks()
+        else:
+            t = 2 * steps - 2 - level
+            gather_patch(mine, states[t], neighbours, start, count, lanes)
+            forward_gates(mine, full, full, coef, wide, channels * lanes, lanes)
+            turned = ticks()
+            if t == steps - 1:
+                sums[u] = 0
+                losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
+            else:
+                gather_adjoint(gradients, adjoint_outputs, patches[(t + 1) % 2], neighbours, start, count, lanes)
+            backward_gates(sums[u], gradients, mine, full, places, coef, wide, channels * lanes, lanes)
+            out = patches[t % 2]
+            for row in range(inputs):
+                for lane in range(count):
+                    out[row, start + lane] = gradients[row * lanes + lane]
+        finish(progress, group)
+        clock[worker, WAITING] += ready - begin
+        clock[worker, FORWARD] += turned - ready
+        clock[worker, BACKWARD] += ticks() - turned
+
+
+@kernel
+def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+    """From Σd, Σd·a, Σd·b, Σd·ab per gate to its 16 logits, through the coefficients and the softmax."""
+    for g in range(sums.shape[0]):
+        mean = weights[g, 0] * 0
+        for i in range(16):
+            slope = weights[g, 0] * 0
+            for k in range(4):
+                slope += matrix[k, i] * sums[g, k]
+            gradient[g, i] = slope
+            mean += weights[g, i] * slope
+        for i in range(16):
+            gradient[g, i] = weights[g, i] * (gradient[g, i] - mean)

@@ -1,0 +1,86 @@
+"""A trained automaton to use from Python: plain NumPy in and out, grids of any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.family import Constants
+from weft.engine.merge import TreeSum
+from weft.engine.params import views
+from weft.engine.workers import Workers, team_of
+from weft.errors import WeftError
+from weft.families.logic_ca import automaton
+from weft.families.logic_ca.config import LogicConfig, layout
+from weft.families.logic_ca.gates import MATRIX, gate_weights, hard_coefficients, soft_coefficients
+from weft.families.logic_ca.kernels import pull_back_gates
+from weft.families.logic_ca.tiling import tiling
+
+
+@dataclass
+class LogicModel:
+    """`params` maps names to arrays, wires included; the arrays of logits are views into `weights`."""
+
+    config: LogicConfig
+    weights: Array  # the flat vector
+    constants: Constants
+    params: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    def astype(self, dtype: str) -> LogicModel:
+        """The same model in float64 (for checks) or float32 (as trained)."""
+        return LogicModel(self.config, self.weights.astype(dtype), self.constants)
+
+    def rollout(
+        self, grids: Array, steps: int, soft: bool = False, trajectory: bool = False, workers: int | str | Workers = "auto"
+    ) -> Array:
+        """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
+        grids = self._check(grids)
+        if steps < 0:
+            raise WeftError(f"steps is {steps}; it must be at least 0")
+        logits = self.weights.reshape(-1, 16)
+        coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
+        with team_of(workers) as team:
+            depth = steps + 1 if trajectory else 2
+            states = automaton.rollout(self.config, self.constants, coef, grids, steps, team, depth)
+            if trajectory:
+                return np.stack([automaton.from_planes(planes, grids.shape) for planes in states])
+            return automaton.from_planes(states[steps % 2], grids.shape)
+
+    def loss_and_gradient(
+        self, grids: Array, targets: Array, workers: int | str | Workers = "auto"
+    ) -> tuple[float, dict[str, Array]]:
+        """Soft loss after config.ca_steps steps, and d loss / d logits by name. Targets (B, H, W) or (B, H, W, k)."""
+        grids = self._check(grids)
+        wanted = np.asarray(targets, self.weights.dtype)
+        wanted = wanted[..., None] if wanted.ndim == 3 else wanted
+        if wanted.shape[:3] != grids.shape[:3] or not 1 <= wanted.shape[-1] <= self.config.channels:
+            raise WeftError(
+                f"targets have shape {np.shape(targets)}; they must be (B, H, W) or (B, H, W, k) with the grids' "
+                f"B, H, W = {grids.shape[:3]} and k at most {self.config.channels}"
+            )
+        plan = tiling(len(grids), grids[0, ..., 0].size, self.config.lanes)
+        logits = self.weights.reshape(-1, 16)
+        units = len(plan.tile_group)
+        sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
+        gradient = np.empty_like(logits)
+        with team_of(workers) as team:
+            automaton.gradient(self.config, self.constants, logits, grids, wanted, sums, losses, team)
+            total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
+            total.push(sums.reshape(units, -1), team)
+            loss.push(losses, team)
+            merged = total.finish(team).reshape(-1, 4)
+            pull_back_gates(gradient, gate_weights(logits), merged, MATRIX.astype(logits.dtype))
+            return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
+
+    def _check(self, grids: Array) -> Array:
+        found = np.asarray(grids, self.weights.dtype)
+        if found.ndim != 4 or found.shape[3] != self.config.channels or 0 in found.shape:
+            raise WeftError(
+                f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels} channels"
+            )
+        return found

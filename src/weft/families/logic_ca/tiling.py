@@ -1,0 +1,54 @@
+"""How the cells of a batch are cut into groups and units: a function of sizes and the config's lanes, nothing else."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.units import near_equal
+from weft.families.logic_ca.config import POSITIONS
+
+
+class Tiling(NamedTuple):
+    """Cells are numbered sample by sample. A group is a run of whole samples, a unit (tile) a run of its cells."""
+
+    group_samples: Array  # (groups + 1,) first sample of each group
+    group_tiles: Array  # (groups,)
+    tiles: Array  # (units + 1,) first cell of each unit
+    tile_group: Array  # (units,)
+
+
+@lru_cache(maxsize=32)
+def tiling(samples: int, cells: int, lanes: int) -> Tiling:
+    """Near-equal tiles of at most `lanes` cells; samples smaller than a tile share one."""
+    together = max(1, lanes // cells)
+    groups = -(-samples // together)
+    per_group = -(-cells // lanes)
+    group_samples = near_equal(samples, groups)
+    if together > 1:
+        tiles = group_samples * cells
+    else:
+        cuts = near_equal(cells, per_group)[:-1]
+        tiles = np.append((np.arange(samples)[:, None] * cells + cuts).ravel(), samples * cells)
+    group_tiles = np.full(groups, per_group, np.int64)
+    return Tiling(group_samples, group_tiles, tiles.astype(np.int64), np.repeat(np.arange(groups), per_group))
+
+
+@lru_cache(maxsize=8)
+def neighbour_columns(samples: int, height: int, width: int, periodic: bool) -> Array:
+    """(9, S·N) int32: the column of every cell's nine neighbours; S·N, always zero, for those outside the grid."""
+    rows = np.arange(height)[:, None] + np.zeros(width, np.int64)
+    columns = np.zeros((height, 1), np.int64) + np.arange(width)
+    found = np.empty((POSITIONS, samples, height * width), np.int64)
+    first_cell = np.arange(samples)[:, None] * (height * width)
+    for p in range(POSITIONS):
+        y, x = rows + p // 3 - 1, columns + p % 3 - 1
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        cell = ((y % height) * width + x % width).ravel()
+        found[p] = first_cell + cell
+        if not periodic:
+            found[p, :, ~inside.ravel()] = samples * height * width
+    return found.reshape(POSITIONS, -1).astype(np.int32)

@@ -1,0 +1,1 @@
+"""Pictures, plots and tables. Reads run folders and arrays only; knows neither engine nor families."""
