@@ -22,32 +22,34 @@ INLINE_ELEMENTS = 1 << 19  # below this much work a wake-up costs more than it s
 def fold_slice(partial: Array, rows: Array, first: int, start: int, end: int) -> None:
     """Push rows (units first, first + 1, …) into the counter, columns start to end. Rows are overwritten."""
     for i in range(rows.shape[0]):
-        row = rows[i]
+        # Sliced first, then counted from 0: an index that might be negative is not vectorised.
+        row = rows[i, start:end]
         level = 0
         while ((first + i) >> level) & 1:
-            left = partial[level]
-            for j in range(start, end):
+            left = partial[level, start:end]
+            for j in range(row.size):
                 row[j] = left[j] + row[j]
             level += 1
-        node = partial[level]
-        for j in range(start, end):
+        node = partial[level, start:end]
+        for j in range(row.size):
             node[j] = row[j]
 
 
 @kernel
 def root_slice(root: Array, partial: Array, count: int, start: int, end: int) -> None:
     """Fold what waits, smallest level first: each is the left sibling of everything below it."""
+    total = root[start:end]
     empty = True
     for level in range(partial.shape[0]):
         if (count >> level) & 1:
-            node = partial[level]
+            node = partial[level, start:end]
             if empty:
-                for j in range(start, end):
-                    root[j] = node[j]
+                for j in range(total.size):
+                    total[j] = node[j]
                 empty = False
             else:
-                for j in range(start, end):
-                    root[j] = node[j] + root[j]
+                for j in range(total.size):
+                    total[j] = node[j] + total[j]
 
 
 @kernel

@@ -17,11 +17,11 @@ from weft.engine.workers import Workers
 
 
 @kernel
-def clip_slice(gradient: Array, norms: Array, hyper: Array, start: int, end: int) -> None:
+def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
     """Divide by the step's count and clip each element; norms[0] is the raw Σg² of the slice, norms[1] the clipped."""
     scale, limit = hyper[0], hyper[1]
     raw, clipped = 0.0, 0.0
-    for j in range(start, end):
+    for j in range(gradient.size):
         g = gradient[j] * scale
         wide = np.float64(g)
         raw += wide * wide
@@ -38,11 +38,11 @@ def clip_slice(gradient: Array, norms: Array, hyper: Array, start: int, end: int
 
 
 @kernel
-def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array, start: int, end: int) -> None:
+def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array) -> None:
     """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers in the vector's own precision."""
     scale, b1, one_b1, b2, one_b2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6]
     unbias1, unbias2, eps, lr, decay = hyper[7], hyper[8], hyper[9], hyper[10], hyper[11]
-    for j in range(start, end):
+    for j in range(params.size):
         g = gradient[j] * scale
         m = b1 * first[j] + one_b1 * g
         v = b2 * second[j] + one_b2 * g * g
@@ -59,7 +59,7 @@ def clip_worker(worker: int, tickets: Array, gradient: Array, norms: Array, hype
         start = index * SLICE
         if start >= gradient.size:
             break
-        clip_slice(gradient, norms[index], hyper, start, min(start + SLICE, gradient.size))
+        clip_slice(gradient[start : start + SLICE], norms[index], hyper)
 
 
 @kernel
@@ -70,7 +70,8 @@ def adamw_worker(
         start = claim(tickets) * SLICE
         if start >= params.size:
             break
-        adamw_slice(params, first, second, gradient, hyper, start, min(start + SLICE, params.size))
+        end = start + SLICE
+        adamw_slice(params[start:end], first[start:end], second[start:end], gradient[start:end], hyper)
 
 
 class StepInfo(NamedTuple):

@@ -23,7 +23,7 @@ class Boards(NamedTuple):
 
 
 class LogicData(NamedTuple):
-    patterns: Array | None  # Life: all 512 starts, (512, 3, 3, 1)
+    patterns: Boards | None  # Life on 3×3: all 512 starts, and what becomes of them
     target: Array | None  # checkerboard: (H, W, 1)
 
 
@@ -46,9 +46,18 @@ def life_step(grids: Array) -> Array:
     return ((neighbours == 3) | ((neighbours == 2) & (grids == 1))).astype(grids.dtype)
 
 
+def life_rollout(grids: Array, steps: int) -> Array:
+    for _ in range(steps):
+        grids = life_step(grids)
+    return grids
+
+
 def load(config: LogicConfig) -> LogicData:
     if config.rule == "life":
-        return LogicData(life_patterns() if (config.height, config.width) == (3, 3) else None, None)
+        if (config.height, config.width) != (3, 3):
+            return LogicData(None, None)
+        starts = life_patterns()
+        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps)), None)
     return LogicData(None, checkerboard(config.height, config.width, config.square))
 
 
@@ -59,28 +68,30 @@ def random_grids(config: LogicConfig, count: int, purpose: Purpose, step: int, s
     return drawn.astype(np.float32).reshape(count, height, width, config.channels)
 
 
+def as_batch(grids: Array, targets: Array) -> Batch:
+    """The loss is a sum over samples, as published: nothing to divide by."""
+    return Batch(Boards(grids, targets), len(grids), 1.0)
+
+
 def with_targets(config: LogicConfig, data: LogicData, grids: Array) -> Batch:
-    if config.rule == "life":
-        targets = grids
-        for _ in range(config.ca_steps):
-            targets = life_step(targets)
+    if data.target is None:
+        targets = life_rollout(grids, config.ca_steps)
     else:
-        assert data.target is not None
         targets = np.broadcast_to(data.target, (len(grids), *data.target.shape))
-    return Batch(Boards(grids, np.ascontiguousarray(targets)), len(grids), 1.0)
+    return as_batch(grids, targets)
 
 
 def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
     """The starts of one training step."""
     if data.patterns is not None:
         chosen = rng.integers((1, config.batch_size), LIFE_PATTERNS, config.seed, Purpose.BATCH, step)[0]
-        return with_targets(config, data, data.patterns[chosen])
+        return as_batch(data.patterns.grids[chosen], data.patterns.targets[chosen])
     return with_targets(config, data, random_grids(config, config.batch_size, Purpose.BATCH, step))
 
 
 def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
     """Starts the training never drew: all 512 for Life, unseen random ones otherwise."""
     if data.patterns is not None:
-        return with_targets(config, data, data.patterns)
+        return as_batch(*data.patterns)
     count = max(64, config.eval_samples) if full else config.eval_samples
     return with_targets(config, data, random_grids(config, count, Purpose.EVALUATION, 0))

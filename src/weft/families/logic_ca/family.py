@@ -10,10 +10,9 @@ from numpy.typing import DTypeLike
 from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.workers import Workers
-from weft.families.logic_ca import automaton, data, verbs
+from weft.families.logic_ca import automaton, data, gates, verbs
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
-from weft.families.logic_ca.gates import MATRIX, PASS_A, gate_weights, hard_coefficients, soft_coefficients
-from weft.families.logic_ca.kernels import pull_back_gates
+from weft.families.logic_ca.gates import PASS_A, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
 from weft.families.logic_ca.tiling import Tiling, tiling
 from weft.families.logic_ca.wiring import wires
@@ -62,8 +61,7 @@ def gradient(
 
 
 def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
-    weights = gate_weights(params.reshape(-1, 16))
-    pull_back_gates(out.reshape(-1, 16), weights, merged.reshape(-1, 4), MATRIX.astype(params.dtype))
+    out[:] = gates.pull_back(params.reshape(-1, 16), merged.reshape(-1, 4)).reshape(-1)
 
 
 def evaluate(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.engine.arrays import Array
+from weft.engine.arrays import Array, aligned
+from weft.engine.jit import kernel
 
 NAMES = (
     "false", "a and b", "a and not b", "a", "b and not a", "b", "a xor b", "a or b",
@@ -25,18 +26,85 @@ MATRIX = np.array(
 )
 
 
+@kernel
+def subtract_largest(out: Array, logits: Array) -> None:
+    for g in range(logits.shape[0]):
+        largest = logits[g, 0]
+        for i in range(1, 16):
+            # Written so that a NaN is not passed over.
+            if not logits[g, i] <= largest:
+                largest = logits[g, i]
+        for i in range(16):
+            out[g, i] = logits[g, i] - largest
+
+
+@kernel
+def normalise(weights: Array) -> None:
+    zero, one = weights.dtype.type(0), weights.dtype.type(1)  # a bare 0 would make everything float64
+    for g in range(weights.shape[0]):
+        row = weights[g]
+        total = zero
+        for i in range(16):
+            total += row[i]
+        scale = one / total
+        for i in range(16):
+            row[i] *= scale
+
+
+@kernel
+def mix(coef: Array, weights: Array, matrix: Array) -> None:
+    """coef (G, 4) = weights (G, 16) · matrixᵀ."""
+    zero = weights.dtype.type(0)
+    for g in range(weights.shape[0]):
+        p = weights[g]
+        c0 = c1 = c2 = c3 = zero
+        for i in range(16):
+            c0 += p[i] * matrix[0, i]
+            c1 += p[i] * matrix[1, i]
+            c2 += p[i] * matrix[2, i]
+            c3 += p[i] * matrix[3, i]
+        coef[g, 0], coef[g, 1], coef[g, 2], coef[g, 3] = c0, c1, c2, c3
+
+
+@kernel
+def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+    """From Σd, Σd·a, Σd·b, Σd·ab per gate to its 16 logits, through the coefficients and the softmax."""
+    zero = weights.dtype.type(0)
+    for g in range(sums.shape[0]):
+        row, p = gradient[g], weights[g]
+        s0, s1, s2, s3 = sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3]
+        mean = zero
+        for i in range(16):
+            slope = matrix[0, i] * s0 + matrix[1, i] * s1 + matrix[2, i] * s2 + matrix[3, i] * s3
+            row[i] = slope
+            mean += p[i] * slope
+        for i in range(16):
+            row[i] = p[i] * (row[i] - mean)
+
+
 def gate_weights(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
-    e = np.exp(logits - logits.max(axis=1, keepdims=True))
-    e /= e.sum(axis=1, keepdims=True)
-    return e
+    weights = np.empty_like(logits)
+    subtract_largest(weights, logits)
+    np.exp(weights, out=weights)  # SIMD already; the short rows are what NumPy is slow at
+    normalise(weights)
+    return weights
 
 
 def soft_coefficients(logits: Array) -> Array:
     """(G, 4) of the soft gates."""
-    return gate_weights(logits) @ MATRIX.T.astype(logits.dtype)
+    coef = aligned((len(logits), 4), logits.dtype)
+    mix(coef, gate_weights(logits), MATRIX.astype(logits.dtype))
+    return coef
 
 
 def hard_coefficients(logits: Array) -> Array:
     """(G, 4) of the operation with the largest logit, the first among equals."""
     return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
+
+
+def pull_back(logits: Array, sums: Array) -> Array:
+    """d loss / d logits (G, 16) from the merged sums (G, 4)."""
+    gradient = np.empty_like(logits)
+    pull_back_gates(gradient, gate_weights(logits), sums, MATRIX.astype(logits.dtype))
+    return gradient

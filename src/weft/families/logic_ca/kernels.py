@@ -77,12 +77,13 @@ def gather_adjoint(
     channels = outputs.shape[0]
     for c in range(channels):
         base = outputs[c]
-        for lane in range(lanes):
+        for lane in range(count):
+            total = patches[c, neighbours[8, start + lane]]
+            for p in range(1, 9):
+                total += patches[p * channels + c, neighbours[8 - p, start + lane]]
+            adjoint[base + lane] = total
+        for lane in range(count, lanes):
             adjoint[base + lane] = 0
-        for p in range(9):
-            plane = patches[p * channels + c]
-            for lane in range(count):
-                adjoint[base + lane] += plane[neighbours[8 - p, start + lane]]
 
 
 @kernel
@@ -179,17 +180,3 @@ def gradient_worker(
         clock[worker, FORWARD] += turned - ready
         clock[worker, BACKWARD] += ticks() - turned
 
-
-@kernel
-def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
-    """From Σd, Σd·a, Σd·b, Σd·ab per gate to its 16 logits, through the coefficients and the softmax."""
-    for g in range(sums.shape[0]):
-        mean = weights[g, 0] * 0
-        for i in range(16):
-            slope = weights[g, 0] * 0
-            for k in range(4):
-                slope += matrix[k, i] * sums[g, k]
-            gradient[g, i] = slope
-            mean += weights[g, i] * slope
-        for i in range(16):
-            gradient[g, i] = weights[g, i] * (gradient[g, i] - mean)

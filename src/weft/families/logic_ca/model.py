@@ -14,8 +14,7 @@ from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
 from weft.families.logic_ca import automaton
 from weft.families.logic_ca.config import LogicConfig, layout
-from weft.families.logic_ca.gates import MATRIX, gate_weights, hard_coefficients, soft_coefficients
-from weft.families.logic_ca.kernels import pull_back_gates
+from weft.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
 from weft.families.logic_ca.tiling import tiling
 
 
@@ -67,14 +66,13 @@ class LogicModel:
         logits = self.weights.reshape(-1, 16)
         units = len(plan.tile_group)
         sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
-        gradient = np.empty_like(logits)
         with team_of(workers) as team:
             automaton.gradient(self.config, self.constants, logits, grids, wanted, sums, losses, team)
             total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
             total.push(sums.reshape(units, -1), team)
             loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
-            pull_back_gates(gradient, gate_weights(logits), merged, MATRIX.astype(logits.dtype))
+            gradient = pull_back(logits, merged)
             return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
 
     def _check(self, grids: Array) -> Array:

@@ -39,7 +39,7 @@ def tiling(samples: int, cells: int, lanes: int) -> Tiling:
 
 @lru_cache(maxsize=8)
 def neighbour_columns(samples: int, height: int, width: int, periodic: bool) -> Array:
-    """(9, S·N) int32: the column of every cell's nine neighbours; S·N, always zero, for those outside the grid."""
+    """(9, S·N) uint32: the column of every cell's nine neighbours; S·N, always zero, for those outside the grid."""
     rows = np.arange(height)[:, None] + np.zeros(width, np.int64)
     columns = np.zeros((height, 1), np.int64) + np.arange(width)
     found = np.empty((POSITIONS, samples, height * width), np.int64)
@@ -51,4 +51,4 @@ def neighbour_columns(samples: int, height: int, width: int, periodic: bool) -> 
         found[p] = first_cell + cell
         if not periodic:
             found[p, :, ~inside.ravel()] = samples * height * width
-    return found.reshape(POSITIONS, -1).astype(np.int32)
+    return found.reshape(POSITIONS, -1).astype(np.uint32)

@@ -26,9 +26,7 @@ def report(model: LogicModel, boards: data.LogicData, workers: Workers) -> list[
     rows = [_judged(f"{name}, {config.ca_steps} steps", model, *batch.arrays, config.ca_steps, workers)]
     if config.rule == "life":
         soups = data.random_grids(config, SOUPS, Purpose.EVALUATION, 1, (SOUP_SIDE, SOUP_SIDE))
-        wanted = soups
-        for _ in range(SOUP_STEPS):
-            wanted = data.life_step(wanted)
+        wanted = data.life_rollout(soups, SOUP_STEPS)
         title = f"{SOUPS} random {SOUP_SIDE}×{SOUP_SIDE} soups, {SOUP_STEPS} steps"
         rows.append(_judged(title, model, soups, wanted, SOUP_STEPS, workers))
     return rows
