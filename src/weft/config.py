@@ -59,7 +59,9 @@ class TrainConfig(BaseModel):
         if self.min_lr > self.lr:
             raise ValueError(f"min_lr is {self.min_lr}; it must not be above lr, {self.lr}; lower it")
         if self.schedule == "plateau" and self.eval_every == 0:
-            raise ValueError("schedule is plateau and eval_every is 0; a plateau is seen at evaluations; set eval_every")
+            raise ValueError(
+                "schedule is plateau and eval_every is 0; a plateau is seen at evaluations; set eval_every"
+            )
         return self
 
 

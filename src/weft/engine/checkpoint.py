@@ -94,7 +94,9 @@ def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkp
     """Read and verify one checkpoint; the error says what is wrong with it."""
     record = _read_record(path)
     if expected_hash is not None and record["config_hash"] != expected_hash:
-        raise WeftError(f"checkpoint {path} is of another config than this run's config.toml; restore the file it was made with")
+        raise WeftError(
+            f"checkpoint {path} is of another config than this run's config.toml; restore the file it was made with"
+        )
     packed = _read(path / ARRAYS)
     if len(packed) < record["arrays_bytes"]:
         raise WeftError(f"checkpoint {path} is cut short: {ARRAYS} has {len(packed)} of {record['arrays_bytes']} bytes")
@@ -112,7 +114,9 @@ def choose(checkpoints: Path, which: str) -> Path:
     """The folder for `last`, `best`, or a step number."""
     steps = steps_saved(checkpoints)
     if not steps:
-        raise WeftError(f"there is no checkpoint in {checkpoints}; train first, or let the run reach its first checkpoint")
+        raise WeftError(
+            f"there is no checkpoint in {checkpoints}; train first, or let the run reach its first checkpoint"
+        )
     if which == "last":
         return checkpoints / folder_name(steps[-1])
     if which == "best":
@@ -122,7 +126,9 @@ def choose(checkpoints: Path, which: str) -> Path:
         which = str(best)
     number = which.removeprefix("step-")
     if not number.isdecimal() or int(number) not in steps:
-        raise WeftError(f"there is no checkpoint {which!r}; it must be last, best or one of {', '.join(map(str, steps))}")
+        raise WeftError(
+            f"there is no checkpoint {which!r}; it must be last, best or one of {', '.join(map(str, steps))}"
+        )
     return checkpoints / folder_name(int(number))
 
 

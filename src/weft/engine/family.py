@@ -23,11 +23,11 @@ Layout = Sequence[tuple[str, tuple[int, ...]]]
 
 
 class Batch(NamedTuple):
-    """What one step works on. `arrays` is the family's own; `count` divides the merged sums once, after the root."""
+    """What one step works on. `arrays` is the family's own; `divisor` divides the merged sums once, after the root."""
 
     arrays: Any
     samples: int
-    count: float
+    divisor: float
 
 
 class Wave(NamedTuple):
@@ -46,6 +46,7 @@ class Task:
     presets: Mapping[str, TrainConfig]
     summary: str
     expect: str
+    checks: tuple[TrainConfig, ...]  # small enough to hold the kernels to the reference by finite differences
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Family:
     # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
     evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
     eval_columns: tuple[str, ...]  # of those rows
+    # (config, constants, params, batch) → the mean loss, in plain NumPy and float64: what the kernels are held to
+    reference: Callable[[Any, Constants, Params, Batch], float]
     summarise: Callable[[Any, Mapping[str, float], Batch], dict[str, float]]  # merged sums → metrics
 
     loss_name: str  # the column of the training loss in metrics.csv

@@ -112,4 +112,3 @@ def sum_tree(values: Array) -> float:
             values[half] = values[n - 1]
         n = (n + 1) // 2
     return values[0]
-

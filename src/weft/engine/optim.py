@@ -39,7 +39,7 @@ def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
 
 @kernel
 def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array) -> None:
-    """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers in the vector's own precision."""
+    """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers."""
     scale, b1, one_b1, b2, one_b2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6]
     unbias1, unbias2, eps, lr, decay = hyper[7], hyper[8], hyper[9], hyper[10], hyper[11]
     for j in range(params.size):
@@ -89,7 +89,9 @@ class AdamW:
         self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
         self._hyper = np.zeros(12, params.dtype)
 
-    def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers) -> StepInfo:
+    def step(
+        self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers
+    ) -> StepInfo:
         """One update from summed gradients. Nothing is changed when the gradient is not finite."""
         hyper = self._hyper
         hyper[0] = 1.0 / count

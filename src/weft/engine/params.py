@@ -10,6 +10,7 @@ import numpy as np
 from weft.engine.arrays import Array
 from weft.engine.family import Layout
 
+
 def spans(layout: Layout) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
     """Each tensor as (name, offset, end, shape), in the order of the flat vector."""
     offset = 0

@@ -35,7 +35,7 @@ ROUNDS = 10
 
 
 @kernel
-def multiply_high(a: int, b: int) -> int:
+def multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     """The high 64 bits of a 64 × 64 bit product."""
     a0, a1, b0, b1 = a & LOW, a >> HALF, b & LOW, b >> HALF
     low = a0 * b0
@@ -45,8 +45,10 @@ def multiply_high(a: int, b: int) -> int:
 
 
 @kernel
-def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, int, int, int]:
-    """Four random words for one counter under one key; all arguments uint64."""
+def philox(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Four random words for one counter under one key; all of it uint64."""
     for _ in range(ROUNDS):
         h0, l0 = multiply_high(M0, c0), M0 * c0
         h1, l1 = multiply_high(M1, c2), M1 * c2
@@ -61,7 +63,8 @@ def fill_words(out: Array, seed: int, purpose: int, step: int, index: int, extra
     for row in range(out.shape[0]):
         position = np.uint64(index + row)
         for block in range((out.shape[1] + 3) // 4):
-            drawn = philox(np.uint64(block), np.uint64(extra), position, np.uint64(step), np.uint64(seed), np.uint64(purpose))
+            counter = np.uint64(block), np.uint64(extra), position, np.uint64(step)
+            drawn = philox(*counter, np.uint64(seed), np.uint64(purpose))
             for j in range(min(4, out.shape[1] - 4 * block)):
                 out[row, 4 * block + j] = drawn[j]
 

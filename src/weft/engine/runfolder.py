@@ -132,7 +132,13 @@ def _cell(value: Any) -> str:
 def made_with() -> dict[str, Any]:
     """Machine and versions, for the record."""
     found = {name: metadata.version(name) for name in RECORDED_VERSIONS}
-    return {**found, "python": platform.python_version(), "commit": commit(), "cpu": cpu_name(), "cores": available_cores()}
+    return {
+        **found,
+        "python": platform.python_version(),
+        "commit": commit(),
+        "cpu": cpu_name(),
+        "cores": available_cores(),
+    }
 
 
 def commit() -> str:

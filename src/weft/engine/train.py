@@ -54,7 +54,12 @@ class Trainer:
     """One model in training: its vectors, its buffers, and what a step does."""
 
     def __init__(
-        self, family: Family, config: TrainConfig, workers: Workers, dtype: DTypeLike = np.float32, backend: Backend = CPU
+        self,
+        family: Family,
+        config: TrainConfig,
+        workers: Workers,
+        dtype: DTypeLike = np.float32,
+        backend: Backend = CPU,
     ) -> None:
         self.family, self.config, self.workers, self.backend = family, config, workers, backend
         self.layout = family.layout(config)
@@ -79,7 +84,7 @@ class Trainer:
             row |= {name: measured[name] for name in self.family.batch_metrics}
         lr = learning_rate(self.config, step, self.state.plateau)
         with self.clock.measure("optimiser"):
-            info = self.optimiser.step(self.config, self.gradient, batch.count, step, lr, self.workers)
+            info = self.optimiser.step(self.config, self.gradient, batch.divisor, step, lr, self.workers)
         if not (math.isfinite(loss) and info.finite):
             raise WeftError(self._not_finite(step, loss))
         self.state.step = step + 1
@@ -102,7 +107,7 @@ class Trainer:
                 losses_total.push(losses, workers)
         with self.clock.measure("merge"):
             family.pull_back(config, self.params, total.finish(workers), self.gradient)
-            return float(losses_total.finish(workers)[0]) / batch.count
+            return float(losses_total.finish(workers)[0]) / batch.divisor
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """The family's metrics on a batch, summed over fixed units by the tree."""
@@ -147,7 +152,7 @@ class Trainer:
             "loss alone",
         )  # fmt: skip
         return (
-            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped before this step's update, "
+            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped before this update "
             "and the last checkpoint is intact; lower lr or set clip_norm"
         )
 
@@ -256,7 +261,7 @@ def metric_columns(family: Family) -> tuple[str, ...]:
 
 
 def _take_evaluation(trainer: Trainer, row: dict[str, Any]) -> bool:
-    """Evaluate, add the columns to the row, and move plateau, best and early stopping on. True if it is the best yet."""
+    """Evaluate, add the columns to the row, move plateau, best and early stopping on. True if the best yet."""
     family, config, state = trainer.family, trainer.config, trainer.state
     found = trainer.evaluate(family.evaluation(config, trainer.data, False))
     row |= {f"eval_{name}": found[name] for name in family.eval_metrics}

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.engine.family import Wave
 from weft.engine.arrays import Array
+from weft.engine.family import Wave
 from weft.errors import WeftError
 
 MEGABYTE = 1 << 20
 
 
-def plan_waves(units_per_group: Array, unit_bytes: int, group_bytes: int, slot_memory: int, micro_batches: int = 1) -> list[Wave]:
+def plan_waves(
+    units_per_group: Array, unit_bytes: int, group_bytes: int, slot_memory: int, micro_batches: int = 1
+) -> list[Wave]:
     """Cut the groups of a step into waves that each fit `slot_memory` megabytes, at least `micro_batches` of them."""
     units = np.asarray(units_per_group, np.int64)
     costs = units * unit_bytes + group_bytes

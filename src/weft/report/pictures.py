@@ -17,7 +17,7 @@ STRIP_FRAMES = 8
 
 
 def picture(cells: NDArray[Any], scale: int) -> Image.Image:
-    """One grid (H, W) of values 0 to 1, or (H, W, 3) of colours 0 to 1, each cell a square with a hairline around it."""
+    """One grid (H, W) of values 0 to 1, or (H, W, 3) of colours 0 to 1, each cell a square with a hairline."""
     shade = np.clip(np.asarray(cells, np.float64), 0, 1)
     if shade.ndim == 2:
         colours = np.array(CELL_0) + shade[..., None] * (np.array(CELL_1) - np.array(CELL_0))
@@ -29,8 +29,9 @@ def picture(cells: NDArray[Any], scale: int) -> Image.Image:
     return Image.fromarray(big.round().astype(np.uint8), "RGB")
 
 
-def cell_scale(height: int, width: int, pixels: int = TARGET_PIXELS) -> int:
-    return max(1, pixels // max(height, width))
+def cell_scale(grid: NDArray[Any], pixels: int) -> int:
+    """Whole pixels a cell, so that the longer side is about `pixels`."""
+    return max(1, pixels // max(grid.shape[:2]))
 
 
 def captioned(image: Image.Image, caption: str) -> Image.Image:
@@ -44,7 +45,7 @@ def captioned(image: Image.Image, caption: str) -> Image.Image:
 
 def save_gif(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[str], milliseconds: int = 120) -> None:
     """All frames, the first and the last held longer, so that a viewer sees where it starts and ends."""
-    scale = cell_scale(*frames[0].shape[:2])
+    scale = cell_scale(frames[0], TARGET_PIXELS)
     pages = [captioned(picture(frame, scale), text) for frame, text in zip(frames, captions, strict=True)]
     durations = [milliseconds] * len(pages)
     durations[0], durations[-1] = 800, 2000
@@ -55,7 +56,7 @@ def save_gif(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[str]
 def save_strip(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[str]) -> None:
     """About eight frames side by side, the first and the last among them."""
     chosen = np.unique(np.linspace(0, len(frames) - 1, STRIP_FRAMES).round().astype(int))
-    scale = cell_scale(*frames[0].shape[:2], pixels=TARGET_PIXELS // 2)
+    scale = cell_scale(frames[0], TARGET_PIXELS // 2)
     pages = [captioned(picture(frames[i], scale), captions[i]) for i in chosen]
     sheet = Image.new("RGB", (sum(page.width - MARGIN for page in pages) + MARGIN, pages[0].height), PAPER)
     left = 0

@@ -69,7 +69,7 @@ def gradient(
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, config.boundary == "periodic"),
-        soft_coefficients(logits), program.full, program.live, program.adjoint,
+        soft_coefficients(logits), program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
         plan.tiles, plan.tile_group, plan.group_tiles, config.ca_steps, config.lanes,
     )  # fmt: skip

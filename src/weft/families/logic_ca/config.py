@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -42,17 +43,18 @@ class LogicConfig(TrainConfig):
             raise ValueError("perceive and update are lists of gate counts; each must be at least 1; mend the list")
         if self.perceive[0] != POSITIONS - 1:
             raise ValueError(
-                f"perceive starts with {self.perceive[0]}; its first layer pairs the {POSITIONS - 1} neighbours with the centre; "
-                f"start the list with {POSITIONS - 1}"
+                f"perceive starts with {self.perceive[0]}; its first layer pairs the 8 neighbours with the centre; "
+                "start the list with 8"
             )
         if self.update[-1] != self.channels:
             raise ValueError(
-                f"update ends with {self.update[-1]}; its last layer is the cell's next state; end it with channels, {self.channels}"
+                f"update ends with {self.update[-1]}; its last layer is the cell's next state; "
+                f"end it with channels, {self.channels}"
             )
         if self.rule == "life" and self.channels != 1:
             raise ValueError(f"channels is {self.channels}; a Life cell is one bit; use --set channels=1")
         for label, sizes in (("perceive", self.perceive), ("update", (self.update_inputs, *self.update))):
-            for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+            for inputs, outputs in pairwise(sizes):
                 check_wirable(label, inputs, outputs)
         return self
 
@@ -62,7 +64,7 @@ def check_wirable(label: str, inputs: int, outputs: int) -> None:
     pairs = inputs * (inputs - 1) // 2
     if 2 * outputs < inputs:
         raise ValueError(
-            f"{label} has a layer of {outputs} gates on {inputs} inputs; {outputs} gates reach only {2 * outputs} of them; "
+            f"{label} has a layer of {outputs} gates on {inputs} inputs; they reach only {2 * outputs} of them; "
             f"make it at least {-(-inputs // 2)} gates"
         )
     if outputs > pairs:
@@ -70,8 +72,6 @@ def check_wirable(label: str, inputs: int, outputs: int) -> None:
             f"{label} has a layer of {outputs} gates on {inputs} inputs; there are only {pairs} different pairs; "
             f"make it at most {pairs} gates"
         )
-
-
 
 
 def layout(config: LogicConfig) -> Layout:
@@ -86,7 +86,7 @@ def gate_count(config: LogicConfig) -> int:
 
 _LIFE = LogicConfig(
     rule="life", height=3, width=3, boundary="periodic", channels=1, kernels=16, perceive=(8, 4, 2, 1),
-    update=(*[128] * 17, 64, 32, 16, 8, 4, 2, 1), ca_steps=1, batch_size=20, lr=0.05, steps=3000,
+    update=(*[128] * 17, 64, 32, 16, 8, 4, 2, 1), ca_steps=1, seed=1, batch_size=20, lr=0.05, steps=3000,
     eval_every=100, eval_samples=512, checkpoint_every=500,
 )  # fmt: skip
 _BOARD = LogicConfig(
@@ -103,13 +103,43 @@ TASKS = {
         },
         summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",
         expect="hard loss 0 after about 250 of 500 steps",
+        checks=(
+            # 35 cells: two tiles of a sample; 4 steps: gradients travel through neighbours of neighbours.
+            override(
+                _BOARD,
+                {
+                    "height": 5,
+                    "width": 7,
+                    "channels": 3,
+                    "kernels": 2,
+                    "update": (12, 6, 3),
+                    "ca_steps": 4,
+                    "batch_size": 3,
+                },
+            ),
+            override(
+                _BOARD,
+                {
+                    "height": 5,
+                    "width": 7,
+                    "boundary": "periodic",
+                    "channels": 2,
+                    "kernels": 1,
+                    "update": (4, 2),
+                    "ca_steps": 2,
+                },
+            ),
+        ),
     ),
     "life": Task(
         presets={
             "full": _LIFE,
-            "small": override(_LIFE, {"kernels": 8, "update": (16, 16, 16, 8, 4, 2, 1), "steps": 100, "eval_every": 50}),
+            "small": override(
+                _LIFE, {"kernels": 8, "update": (16, 16, 16, 8, 4, 2, 1), "steps": 100, "eval_every": 50}
+            ),
         },
         summary="a cell learns Conway's rule from all 512 neighbourhoods",
         expect="hard loss 0 on all 512 after about 800 of 3,000 steps",
+        checks=(override(_LIFE, {"kernels": 3, "update": (4, 2, 1), "batch_size": 7}),),
     ),
 }

@@ -61,7 +61,9 @@ def load(config: LogicConfig) -> LogicData:
     return LogicData(None, checkerboard(config.height, config.width, config.square))
 
 
-def random_grids(config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None) -> Array:
+def random_grids(
+    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+) -> Array:
     """`count` grids of random bits; sample i depends on i, not on how many are drawn."""
     height, width = size or (config.height, config.width)
     drawn = rng.bits((count, height * width * config.channels), config.seed, purpose, step)

@@ -9,8 +9,9 @@ from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
+from weft.engine.params import views
 from weft.engine.workers import Workers
-from weft.families.logic_ca import automaton, data, gates, verbs
+from weft.families.logic_ca import automaton, data, gates, reference, verbs
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from weft.families.logic_ca.gates import PASS_A, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
@@ -80,6 +81,11 @@ def evaluate(
         rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])
 
 
+def reference_loss(config: LogicConfig, constants: Constants, params: Array, batch: Batch) -> float:
+    named = {**views(layout(config), params), **constants}
+    return reference.loss(config, named, *batch.arrays) / batch.divisor
+
+
 def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
     return dict(sums)
 
@@ -107,6 +113,7 @@ FAMILY = Family(
     pull_back=pull_back,
     evaluate=evaluate,
     eval_columns=("soft_loss", "hard_loss"),
+    reference=reference_loss,
     summarise=summarise,
     loss_name="soft_loss",
     batch_metrics=("hard_loss",),

@@ -1,5 +1,5 @@
-"""The sixteen operations as four numbers each. Every one is c₀ + c₁a + c₂b + c₃ab, so a soft gate is a 4×16 matrix times
-its softmax, computed once a step per gate instead of once per cell."""
+"""The sixteen operations as four numbers each. Every one is c₀ + c₁a + c₂b + c₃ab, so a soft gate is a 4×16 matrix
+times its softmax, computed once a step per gate instead of once per cell."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
   states      (D, C, S·N + 1)   the grids; step t lives at t mod D; the last column stays 0, the cell outside the grid
-  neighbours  (9, S·N)          column of each cell's neighbour p; the cell whose neighbour p is me is my neighbour 8 − p
+  neighbours  (9, S·N)          column of a cell's neighbour p; I am neighbour p of my own neighbour 8 − p
   patches     (2, 9·C, S·N + 1) gradients of the cells' inputs, of the CA step in work and the one before it
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
@@ -36,7 +36,9 @@ def gather_patch(values: Array, state: Array, neighbours: Array, start: int, cou
 
 
 @kernel
-def forward_gates(values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_lanes: int, lanes: int) -> None:
+def forward_gates(
+    values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_lanes: int, lanes: int
+) -> None:
     for g in range(offsets.shape[0]):
         width = wide_lanes if g < wide else lanes
         gate_forward(values, offsets[g, 0], offsets[g, 1], offsets[g, 2], coef[numbers[g, 3]], width)
@@ -44,21 +46,29 @@ def forward_gates(values: Array, offsets: Array, numbers: Array, coef: Array, wi
 
 @kernel
 def backward_gates(
-    sums: Array, adjoint: Array, values: Array, full: Array, places: Array, coef: Array, wide: int, wide_lanes: int, lanes: int
+    sums: Array,
+    adjoint: Array,
+    values: Array,
+    full: Array,
+    places: Array,
+    coef: Array,
+    wide: int,
+    wide_lanes: int,
+    lanes: int,
 ) -> None:
     """The same list in reverse."""
     for g in range(full.shape[0] - 1, -1, -1):
         q = full[g, 3]
         gate_backward(
-            sums[q], adjoint, values, full[g, 0], full[g, 1], places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q],
-            wide_lanes if g < wide else lanes,
+            sums[q], adjoint, values, full[g, 0], full[g, 1],
+            places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_lanes if g < wide else lanes,
         )  # fmt: skip
 
 
 @kernel
 def forward_tile(
-    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array, full: Array, live: Array, outputs: Array,
-    wide: int, start: int, count: int, lanes: int,
+    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array,
+    full: Array, live: Array, outputs: Array, wide: int, start: int, count: int, lanes: int,
 ) -> None:  # fmt: skip
     """One CA step of the cells start … start + count."""
     channels = state.shape[0]
@@ -88,7 +98,14 @@ def gather_adjoint(
 
 @kernel
 def loss_tile(
-    adjoint: Array, outputs: Array, values: Array, full_outputs: Array, targets: Array, start: int, count: int, lanes: int
+    adjoint: Array,
+    outputs: Array,
+    values: Array,
+    full_outputs: Array,
+    targets: Array,
+    start: int,
+    count: int,
+    lanes: int,
 ) -> float:
     """Σ (y − target)² over the tile's target channels, and its derivative."""
     total = 0.0
@@ -135,7 +152,7 @@ def forward_worker(
 def gradient_worker(
     worker: int, tickets: Array, progress: Array, clock: Array,
     sums: Array, losses: Array, patches: Array, states: Array, targets: Array, values: Array, adjoint: Array,
-    neighbours: Array, coef: Array, full: Array, live: Array, places: Array,
+    neighbours: Array, coef: Array, full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
     wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
@@ -170,6 +187,9 @@ def gradient_worker(
                 losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
             else:
                 gather_adjoint(gradients, adjoint_outputs, patches[(t + 1) % 2], neighbours, start, count, lanes)
+            for block in unread:
+                for lane in range(lanes):
+                    gradients[block + lane] = 0
             backward_gates(sums[u], gradients, mine, full, places, coef, wide, channels * lanes, lanes)
             out = patches[t % 2]
             for row in range(inputs):
@@ -179,4 +199,3 @@ def gradient_worker(
         clock[worker, WAITING] += ready - begin
         clock[worker, FORWARD] += turned - ready
         clock[worker, BACKWARD] += ticks() - turned
-

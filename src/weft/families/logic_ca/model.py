@@ -35,7 +35,12 @@ class LogicModel:
         return LogicModel(self.config, self.weights.astype(dtype), self.constants)
 
     def rollout(
-        self, grids: Array, steps: int, soft: bool = False, trajectory: bool = False, workers: int | str | Workers = "auto"
+        self,
+        grids: Array,
+        steps: int,
+        soft: bool = False,
+        trajectory: bool = False,
+        workers: int | str | Workers = "auto",
     ) -> Array:
         """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
         grids = self._check(grids)
@@ -79,6 +84,6 @@ class LogicModel:
         found = np.asarray(grids, self.weights.dtype)
         if found.ndim != 4 or found.shape[3] != self.config.channels or 0 in found.shape:
             raise WeftError(
-                f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels} channels"
+                f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels}"
             )
         return found

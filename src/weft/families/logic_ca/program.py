@@ -32,6 +32,7 @@ class Program:
     full: Array  # (gates, 4) uint32: a, b, out, number of the gate in the parameters
     live: Array  # (gates, 3) uint32: a, b, out
     adjoint: Array  # (gates, 4) uint32: a, b, out, WRITES_… flags
+    unread: Array  # adjoint blocks that no gate writes: the outputs nobody reads, to be set to 0
     full_outputs: Array  # (C,) where the cell's next state ends up
     live_outputs: Array
     adjoint_outputs: Array
@@ -62,13 +63,18 @@ def compile_program(config: LogicConfig, wires: Mapping[str, Array]) -> Program:
 
 @lru_cache(maxsize=8)
 def _compile(
-    channels: int, kernels: int, perceive: tuple[int, ...], update: tuple[int, ...], lanes: int, key: tuple[tuple[str, bytes], ...]
+    channels: int,
+    kernels: int,
+    perceive: tuple[int, ...],
+    update: tuple[int, ...],
+    lanes: int,
+    key: tuple[tuple[str, bytes], ...],
 ) -> Program:
     wires = {name: np.frombuffer(raw, np.int32).reshape(2, -1) for name, raw in key}
     triples, wide, outputs = _list_gates(channels, kernels, perceive, update, wires)
-    rows = int(triples[-1, 2]) + 1
+    rows = int(outputs.max()) + 1
     inputs = POSITIONS * channels
-    # Rows that live through the whole pass: the inputs, and the perceive outputs, which the update reads block by block.
+    # Rows that live through the whole pass: the inputs, and the perceive outputs, which the update reads by the block.
     hidden = sum(perceive[:-1]) * channels
     per_kernel = sum(perceive) * channels
     persistent = np.arange(rows)
@@ -81,7 +87,9 @@ def _compile(
     start = inputs + kept + hidden
 
     live, live_size = _place_forward(triples, wide, persistent, first_update, start, outputs)
-    adjoint, adjoint_size, flags = _place_backward(triples, wide, persistent, first_update, start, outputs, channels)
+    adjoint, adjoint_size, flags, unread = _place_backward(
+        triples, wide, persistent, first_update, start, outputs, channels
+    )
 
     def offsets(places: Array, columns: Array) -> Array:
         return np.ascontiguousarray(places[columns] * lanes, dtype=np.uint32)
@@ -93,6 +101,7 @@ def _compile(
         full=np.ascontiguousarray(full),
         live=offsets(live, triples[:, :3]),
         adjoint=np.ascontiguousarray(np.column_stack([offsets(adjoint, triples[:, :3]), flags]), dtype=np.uint32),
+        unread=offsets(adjoint, np.array(unread, np.int64)),
         full_outputs=offsets(np.arange(rows), outputs),
         live_outputs=offsets(live, outputs),
         adjoint_outputs=offsets(adjoint, outputs),
@@ -149,9 +158,10 @@ def _place_forward(
 
 def _place_backward(
     triples: Array, wide: int, persistent: Array, first_update: int, start: int, outputs: Array, channels: int
-) -> tuple[Array, int, Array]:
+) -> tuple[Array, int, Array, list[int]]:
     places = persistent.copy()
     shelf = Shelf(start)
+    unread: list[int] = []
     touched = np.zeros(len(places), bool)
     for row in outputs:
         places[row] = shelf.take()
@@ -160,13 +170,25 @@ def _place_backward(
     for index in range(len(triples) - 1, -1, -1):
         a, b, out, _ = triples[index]
         width = channels if index < wide else 1
-        assert touched[out : out + width].all(), "a gate whose output nobody reads"
+        unread += _claim_untouched(touched, places, shelf, range(out, out + width), first_update)
         for row, flag in ((a, WRITES_A), (b, WRITES_B)):
-            if not touched[row]:
+            if not touched[row : row + width].any():
                 touched[row : row + width] = True
                 flags[index] |= flag
                 if row >= first_update:
                     places[row] = shelf.take()
-        if index >= wide:
+            else:  # the update may read some channels of the centre and not others
+                unread += _claim_untouched(touched, places, shelf, range(row, row + width), first_update)
+        if index >= wide and out not in unread:
             shelf.free.append(int(places[out]))
-    return places, shelf.end, flags
+    return places, shelf.end, flags, unread
+
+
+def _claim_untouched(touched: Array, places: Array, shelf: Shelf, blocks: range, first_update: int) -> list[int]:
+    """Blocks of this row that no gate has written: they get a place of their own that stays 0."""
+    found = [row for row in blocks if not touched[row]]
+    for row in found:
+        touched[row] = True
+        if row >= first_update:
+            places[row] = shelf.take()
+    return found

@@ -63,7 +63,7 @@ def patches(grids: Array, periodic: bool) -> Array:
 
 
 def perceive(config: LogicConfig, params: Mapping[str, Array], grids: Array, soft: bool) -> Array:
-    """(B, H, W, C) → (B, H, W, C + C·outputs·K): the cell's own bits, then (channel, output, kernel), kernel fastest."""
+    """(B, H, W, C) → (B, H, W, C + C·outputs·K): the cell itself, then (channel, output, kernel), kernel fastest."""
     by_channel = np.swapaxes(patches(grids, config.boundary == "periodic"), -1, -2)  # (B, H, W, C, 9)
     seen = []
     for k in range(config.kernels):

@@ -96,7 +96,17 @@ if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the 
         values[out : out + width] = (c[3] * x + c[2]) * y + (c[1] * x + c[0])
 
     def gate_backward(
-        sums: Any, adjoint: Any, values: Any, a: int, b: int, da: int, db: int, dout: int, flags: int, c: Any, width: int
+        sums: Any,
+        adjoint: Any,
+        values: Any,
+        a: int,
+        b: int,
+        da: int,
+        db: int,
+        dout: int,
+        flags: int,
+        c: Any,
+        width: int,
     ) -> None:
         x, y, d = values[a : a + width], values[b : b + width], adjoint[dout : dout + width].copy()
         sums += [d.sum(), (d * x).sum(), (d * y).sum(), (d * x * y).sum()]
@@ -128,7 +138,18 @@ else:
 
     @intrinsic
     def gate_backward(
-        typing: Any, sums: Any, adjoint: Any, values: Any, a: Any, b: Any, da: Any, db: Any, dout: Any, flags: Any, c: Any, width: Any
+        typing: Any,
+        sums: Any,
+        adjoint: Any,
+        values: Any,
+        a: Any,
+        b: Any,
+        da: Any,
+        db: Any,
+        dout: Any,
+        flags: Any,
+        c: Any,
+        width: Any,
     ) -> Any:
         """sums += [Σd, Σda, Σdb, Σdab], and d's share of the adjoints of a and b, stored or added as flags say."""
 

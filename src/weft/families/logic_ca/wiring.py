@@ -104,7 +104,9 @@ def wires(config: LogicConfig) -> dict[str, Array]:
     for i, gates in enumerate(config.perceive):
         perceive_key, layer_key = split(perceive_key)
         inputs = config.perceive[i - 1]
-        found[f"perceive.{i}.wires"] = first_kernel_wires(layer_key) if i == 0 else unique_wires(layer_key, inputs, gates)
+        found[f"perceive.{i}.wires"] = (
+            first_kernel_wires(layer_key) if i == 0 else unique_wires(layer_key, inputs, gates)
+        )
     inputs = config.update_inputs
     for i, gates in enumerate(config.update):
         update_key, layer_key = split(update_key)

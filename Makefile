@@ -1,0 +1,41 @@
+# Every target sets itself up from nothing but Python 3.11+ and make, and is quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := runs/demo
+
+.PHONY: demo test lint bench clean
+
+# The stamp remembers what was installed: a changed pyproject.toml installs again.
+$(VENV)/.user: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "weft needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.user
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	@touch $@
+
+demo: $(VENV)/.user
+	@rm -rf $(DEMO)
+	$(BIN)/weft train checkerboard --out $(DEMO)
+	$(BIN)/weft eval $(DEMO)
+	$(BIN)/weft render $(DEMO) --out $(DEMO)/pictures
+	@echo "look at $(DEMO)/pictures/rollout.gif"
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/.user
+	$(BIN)/weft bench checkerboard --workers 1,2 --copies
+	$(BIN)/weft bench life --workers 1,2 --steps 500
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,68 @@
+"""Where the time of a training step goes. Everything is measured in one process that does nothing else."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+from weft.config import TrainConfig
+from weft.engine.family import Family
+from weft.engine.sync import BACKWARD, FORWARD, WAITING
+from weft.engine.train import Clock, Trainer, resolve
+from weft.engine.workers import Workers
+
+PARTS = ("forward", "backward", "merge", "optimiser", "data", "other")
+WARM_UP = 3
+
+
+@dataclass
+class Profile:
+    """Milliseconds of a step. `parts` sum to the mean step; forward counts recomputed values too."""
+
+    workers: int
+    steps: int
+    median: float
+    fastest: float
+    slowest: float
+    parts: dict[str, float]
+    gigaflops: float
+    peak_megabytes: float
+
+    def record(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def peak_megabytes() -> float:
+    """The most memory this process ever held, interpreter included."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024 if sys.platform == "linux" else peak / 1024**2
+
+
+def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Profile:
+    """Time `steps` training steps after a warm-up."""
+    with Workers(workers) as team:
+        trainer = Trainer(family, resolve(config), team)
+        for _ in range(WARM_UP):
+            trainer.step()
+        trainer.clock = Clock()
+        team.ticks[:] = 0
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            trainer.step()
+            times.append(1e3 * (time.perf_counter() - start))
+        clock = {name: 1e3 * seconds / steps for name, seconds in asdict(trainer.clock).items()}
+        ticks = team.ticks.sum(axis=0)
+    # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
+    measured = max(1, int(ticks[[FORWARD, BACKWARD, WAITING]].sum()))
+    forward = clock["gradient"] * float(ticks[FORWARD]) / measured
+    backward = clock["gradient"] * float(ticks[BACKWARD]) / measured
+    parts = {"forward": forward, "backward": backward, **{name: clock[name] for name in ("merge", "optimiser", "data")}}
+    parts["other"] = statistics.fmean(times) - sum(parts.values())
+    median = statistics.median(times)
+    return Profile(
+        workers, steps, median, min(times), max(times), parts, family.flops(config) / median / 1e6, peak_megabytes()
+    )

@@ -1,0 +1,55 @@
+"""JSON records: what was measured, with which command, on which machine, at which commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from weft.engine.runfolder import made_with
+from weft.errors import WeftError
+
+RESULTS = Path("benchmarks/results")
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "physical_cores": physical_cores(),
+        "load_average": list(os.getloadavg()),
+        **made_with(),
+    }
+
+
+def physical_cores() -> int | None:
+    """Distinct cores behind the logical CPUs, as far as the machine tells."""
+    try:
+        blocks = Path("/proc/cpuinfo").read_text().strip().split("\n\n")
+    except OSError:
+        return None
+    found = set()
+    for block in blocks:
+        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        found.add((fields.get("physical id"), fields.get("core id")))
+    return len(found)
+
+
+def write_record(name: str, content: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """A new file; records are never overwritten."""
+    stamp = time.strftime("%Y-%m-%d", time.gmtime())
+    record = {"name": name, "date": stamp, "command": "weft " + " ".join(sys.argv[1:]), "machine": machine(), **content}
+    number = 1
+    while (path := folder / f"{stamp}-{name}-{number}.json").exists():
+        number += 1
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise WeftError(
+            f"cannot write the record {path} ({error.strerror}); run where benchmarks/results is writable"
+        ) from None
+    return path

@@ -1,0 +1,75 @@
+"""Step time against worker count, and against what the machine itself can give.
+
+Each measurement is a process of its own, so that memory is its own and nothing is warm from another. Independent
+single-worker copies running side by side show how much N cores really are: shared caches, memory and clocks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from weft.config import TrainConfig
+from weft.engine.family import Family
+from weft.errors import WeftError
+from weft.verify.bits import compare
+
+ROUNDS = 3
+
+
+def check_bits(family: Family, config: TrainConfig, counts: Sequence[int]) -> str:
+    """Prove before timing: one hash for all counts."""
+    found = compare(family, config, counts, 2)
+    if len(set(found.values())) != 1:
+        raise WeftError(f"the worker counts {list(counts)} give different bits; a timing would be meaningless")
+    return next(iter(found.values()))[0]
+
+
+def _start(arguments: Sequence[str], workers: int, steps: int) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "weft",
+        "profile",
+        *arguments,
+        "--workers",
+        str(workers),
+        "--steps",
+        str(steps),
+        "--json",
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"})
+
+
+def _result(process: subprocess.Popen[str]) -> dict[str, Any]:
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        raise WeftError(f"a measuring process ended with {process.returncode}; try: weft profile")
+    return dict(json.loads(output))
+
+
+def scaling(arguments: Sequence[str], counts: Sequence[int], steps: int, copies: bool) -> list[dict[str, Any]]:
+    """One row a count; counts take turns, so that a slow moment of the machine hits them alike."""
+    rows: dict[int, list[dict[str, Any]]] = {count: [] for count in counts}
+    side_by_side: dict[int, list[float]] = {count: [] for count in counts}
+    for _ in range(ROUNDS):
+        for count in counts:
+            rows[count].append(_result(_start(arguments, count, steps)))
+            if copies:
+                running = [_start(arguments, 1, steps) for _ in range(count)]
+                side_by_side[count].append(sum(1 / _result(process)["median"] for process in running))
+    table = []
+    base = min(run["median"] for run in rows[counts[0]]) * counts[0]
+    alone = max(side_by_side[1], default=0.0) if 1 in side_by_side else 0.0
+    for count in counts:
+        best = min(rows[count], key=lambda run: run["median"])
+        row = {**best, "medians": [run["median"] for run in rows[count]], "speed_up": base / best["median"]}
+        if copies and alone:
+            row["copies_speed_up"] = max(side_by_side[count]) / alone
+            row["of_copies"] = row["speed_up"] / row["copies_speed_up"]
+        table.append(row)
+    return table

@@ -1,0 +1,42 @@
+"""The command line: one file per verb, each thin: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from weft.cli import bench, doctor, evaluate, profile, render, resume, tasks, train, verify
+from weft.errors import WeftError
+
+app = typer.Typer(
+    name="weft",
+    help="Train small, unusual models on every core; the same bits whatever the number of workers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, function in (
+    ("tasks", tasks.tasks),
+    ("train", train.train),
+    ("resume", resume.resume),
+    ("eval", evaluate.evaluate),
+    ("render", render.render),
+    ("verify", verify.verify),
+    ("bench", bench.bench),
+    ("profile", profile.profile),
+    ("doctor", doctor.doctor),
+):
+    app.command(name)(function)
+
+
+def main() -> None:
+    try:
+        app()
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # weft … | head
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,106 @@
+"""Options and printing that several verbs share."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from weft.config import parse_setting
+from weft.engine.workers import worker_count
+from weft.errors import WeftError
+
+TaskName = Annotated[str, typer.Argument(help="what to train; see: weft tasks", metavar="TASK")]
+RunPath = Annotated[Path, typer.Argument(help="a run folder that weft train made", metavar="DIR")]
+WorkerOption = Annotated[str, typer.Option("--workers", help="auto (every core) or a number; never changes the result")]
+PresetOption = Annotated[str | None, typer.Option("--preset", help="small or full (default); see: weft tasks")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key; repeatable")]
+CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best or a step number")]
+BatchOption = Annotated[int | None, typer.Option("--batch-size", help="samples a step")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="inputs and masks are drawn from it")]
+
+SECONDS_BETWEEN_LINES = 1.0
+
+
+def settings_of(pairs: Iterable[str] | None, **named: Any) -> dict[str, Any]:
+    """--set pairs and the short options, as config keys; options win."""
+    settings = dict(parse_setting(pair) for pair in pairs or ())
+    return settings | {key: value for key, value in named.items() if value is not None}
+
+
+def worker_counts(text: str) -> list[int]:
+    """A list such as 1,2,3,5."""
+    counts = [worker_count(part) for part in text.split(",")]
+    if len(set(counts)) != len(counts):
+        raise WeftError(f"workers is {text!r}; it names a count twice; list each once")
+    return counts
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    """A table on standard output; numbers to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    ready = [[str(cell) for cell in row] for row in rows]
+    for index, name in enumerate(columns):
+        numeric = bool(ready) and all(_is_number(row[index]) for row in ready)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in ready:
+        table.add_row(*row)
+    console().print(table)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").replace(" %", "").replace("×", "").replace("-", "").strip().isdigit()
+
+
+def console() -> Console:
+    """Wide enough that nothing is cut when the output is a file."""
+    return Console() if sys.stdout.isatty() else Console(width=120)
+
+
+class ProgressView:
+    """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, total: int, start: int = 0) -> None:
+        self.total, self.start, self.began, self.last_line = total, start, time.perf_counter(), 0.0
+        self.bar: Progress | None = None
+        if sys.stderr.isatty():
+            columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task("training", total=total, completed=start, note="compiling kernels")
+
+    def __enter__(self) -> ProgressView:
+        if self.bar:
+            self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def __call__(self, step: int, row: Mapping[str, Any]) -> None:
+        now = time.perf_counter()
+        if step == 1 or self.start == 0:
+            self.start = step
+            self.began = now  # the first step compiles
+        pace = (now - self.began) / max(1, step - self.start) * 1e3
+        note = "  ".join(f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None)
+        if self.bar:
+            self.bar.update(self.task, completed=step)
+            if row:
+                self.bar.update(self.task, note=f"{note}  {pace:.1f} ms/step")
+        elif row and (step in (1, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
+            self.last_line = now
+            left = pace * (self.total - step) / 1e3
+            print(
+                f"step {step}/{self.total}  {note}  {pace:.1f} ms/step  {left:.0f} s left", file=sys.stderr, flush=True
+            )

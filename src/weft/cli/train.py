@@ -1,0 +1,72 @@
+"""weft train"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft import api
+from weft.cli.common import (
+    BatchOption,
+    PresetOption,
+    ProgressView,
+    SeedOption,
+    SetOption,
+    TaskName,
+    WorkerOption,
+    settings_of,
+)
+from weft.errors import WeftError
+from weft.families import find_task
+
+ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
+
+
+def train(
+    task: TaskName,
+    preset: PresetOption = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="optimiser steps")] = None,
+    batch_size: BatchOption = None,
+    seed: SeedOption = None,
+    workers: WorkerOption = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="the run folder; default: the next free runs/TASK-N")
+    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
+    setting: SetOption = None,
+    config: Annotated[Path | None, typer.Option("--config", help="a TOML file of config keys")] = None,
+    data: ShortOption = None,
+    target: ShortOption = None,
+    init_from: ShortOption = None,
+) -> None:
+    """Train a task into a new run folder."""
+    family, _ = find_task(task)
+    shorts = {
+        key: value for key, value in (("data", data), ("target", target), ("init_from", init_from)) if value is not None
+    }
+    for key in shorts:
+        if key not in family.config.model_fields:
+            raise WeftError(
+                f"--{key.replace('_', '-')} is not for task {task}: {family.name} has no such key; leave it out"
+            )
+    settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
+    total = api.configure(task, preset, settings, config)[2].steps
+    with ProgressView(total) as view:
+        run = api.train(task, preset=preset, workers=workers, out=out, config_file=config, observe=view, **settings)
+    finish(run)
+
+
+def finish(run: api.Run) -> None:
+    """The last lines of train and resume: the folder, the hash, what to do next."""
+    if run.outcome.interrupted:
+        typer.echo(f"interrupted after step {run.outcome.step}, saved; continue with: weft resume {run.path}")
+        raise typer.Exit(130)
+    if run.outcome.stopped_early:
+        typer.echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
+    typer.echo(f"run {run.path}")
+    typer.echo(f"weights sha256:{run.outcome.weights}")
+    verbs = api.open_run(run.path).family.verbs
+    look = next(iter(verbs), "eval")
+    typer.echo(f"next: weft {look} {run.path}")

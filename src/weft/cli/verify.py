@@ -1,0 +1,53 @@
+"""weft verify"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft import api
+from weft.cli.common import (
+    BatchOption,
+    PresetOption,
+    SeedOption,
+    SetOption,
+    TaskName,
+    print_table,
+    settings_of,
+    worker_counts,
+)
+from weft.families import find_task
+from weft.verify.bits import compare
+from weft.verify.gradients import finite_difference_error
+
+TOLERANCE = 1e-6
+
+
+def verify(
+    task: TaskName,
+    workers: Annotated[str, typer.Option("--workers", help="the counts to compare")] = "1,2,3,5",
+    preset: PresetOption = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="training steps at each count")] = 5,
+    batch_size: BatchOption = None,
+    seed: SeedOption = None,
+    setting: SetOption = None,
+    gradients: Annotated[
+        bool, typer.Option("--gradients", help="also check the gradients by finite differences")
+    ] = False,
+) -> None:
+    """Train a few steps at each worker count; exit 1 if one bit differs."""
+    counts = worker_counts(workers)
+    family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size, seed=seed))
+    found = compare(family, config, counts, steps)
+    rows = [(count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
+    print_table(("workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps")
+    same = len(set(found.values())) == 1
+    counted = ", ".join(map(str, counts))
+    typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
+    if gradients:
+        error = max(finite_difference_error(family, check) for check in find_task(task)[1].checks)
+        same = same and error < TOLERANCE
+        typer.echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
+    if not same:
+        raise typer.Exit(1)

@@ -1,0 +1,61 @@
+"""Hold the compiled gradients to the plain reference: central differences in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.config import TrainConfig
+from weft.engine.arrays import Array
+from weft.engine.family import Batch, Constants, Family
+from weft.engine.params import spans
+from weft.engine.train import Trainer
+from weft.engine.workers import Workers
+
+STEP = 1e-3
+
+
+def spread_params(family: Family, config: TrainConfig, seed: int = 0) -> Array:
+    """Initial parameters with noise on them, so that no gradient is zero by symmetry or saturation."""
+    start = family.init(config, np.float64)
+    return start * 0.2 + np.random.default_rng(seed).normal(0, 0.5, start.size)
+
+
+def compiled_gradient(
+    family: Family, config: TrainConfig, params: Array, workers: int = 1
+) -> tuple[float, Array, Batch, Constants]:
+    """Loss and gradient of the first training batch, in the precision of params."""
+    with Workers(workers) as team:
+        trainer = Trainer(family, config, team, params.dtype)
+        trainer.params[:] = params
+        batch = family.batch(config, trainer.data, 0)
+        return trainer.loss_and_gradient(batch), trainer.gradient / batch.divisor, batch, trainer.constants
+
+
+def _slope(function: Callable[[float], float], x: float) -> float:
+    """Central difference of fourth order: the error falls with STEP⁴, so STEP can stay far above rounding."""
+    near = function(x + STEP) - function(x - STEP)
+    far = function(x + 2 * STEP) - function(x - 2 * STEP)
+    return (8 * near - far) / (12 * STEP)
+
+
+def finite_difference_error(family: Family, config: TrainConfig, per_tensor: int = 4, seed: int = 0) -> float:
+    """The largest error, relative to the largest slope of the tensor, over a few elements of every tensor."""
+    params = spread_params(family, config, seed)
+    _, gradient, batch, constants = compiled_gradient(family, config, params)
+    draw = np.random.default_rng(seed)
+    worst = 0.0
+    for _, start, end, _ in spans(family.layout(config)):
+        largest = float(np.abs(gradient[start:end]).max())
+        likely = start + np.argsort(np.abs(gradient[start:end]))[-4 * per_tensor :]
+        for index in draw.choice(likely, min(per_tensor, likely.size), replace=False):
+
+            def loss_at(value: float, index: int = index) -> float:
+                moved = params.copy()
+                moved[index] = value
+                return family.reference(config, constants, moved, batch)
+
+            slope = _slope(loss_at, float(params[index]))
+            worst = max(worst, abs(slope - gradient[index]) / (largest + 1e-12))
+    return worst
