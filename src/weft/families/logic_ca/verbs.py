@@ -49,7 +49,7 @@ def render(
     config = model.config.model_copy(update={"seed": seed})
     life = config.rule == "life"
     size = grid or ((48, 48) if life else (config.height, config.width))
-    count = steps if steps is not None else (60 if life else 2 * config.ca_steps)
+    count = steps if steps is not None else (60 if life else config.ca_steps + 4)
     if count < 1:
         raise WeftError(f"steps is {count}; a rollout needs at least 1; set --steps")
     if min(size) < 3 or size[0] * size[1] * config.channels * count > LARGEST_RENDER:
