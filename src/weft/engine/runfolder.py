@@ -131,7 +131,7 @@ def _cell(value: Any) -> str:
 
 def made_with() -> dict[str, Any]:
     """Machine and versions, for the record."""
-    found = {name: metadata.version(name) for name in RECORDED_VERSIONS}
+    found = {name: _version(name) for name in RECORDED_VERSIONS}
     return {
         **found,
         "python": platform.python_version(),
@@ -139,6 +139,13 @@ def made_with() -> dict[str, Any]:
         "cpu": cpu_name(),
         "cores": available_cores(),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
+        return "not installed"
 
 
 def commit() -> str:
