@@ -111,16 +111,15 @@ def resume(
         changed = {key: value for key, value in (("steps", steps), ("keep", keep)) if value is not None}
         if changed:
             run.config = build(type(run.config), {**run.config.model_dump(), **changed})
-        started = bool(checkpoints.steps_saved(run.checkpoints)) or checkpoint != "last"
-        if started and steps is not None:
-            saved = checkpoints.choose(run.checkpoints, checkpoint)
-            done = int(saved.name.removeprefix("step-"))
-            if steps < done:
-                raise WeftError(f"steps is {steps}; the run is already at step {done}; set --steps to at least {done}")
+        saved = checkpoints.steps_saved(run.checkpoints)
+        if steps is not None and checkpoint == "last" and saved and steps < saved[-1]:
+            raise WeftError(
+                f"steps is {steps}; the run is already at step {saved[-1]}; set --steps to at least {saved[-1]}"
+            )
         if changed:
             with run.lock():
                 run.write_config()
-        return Run(run.path, run_training(run, team, checkpoint if started else None, observe))
+        return Run(run.path, run_training(run, team, checkpoint, observe))
 
 
 def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32") -> Any:

@@ -1,13 +1,15 @@
 """Step time against worker count, and against what the machine itself can give.
 
 Each measurement is a process of its own, so that memory is its own and nothing is warm from another. Independent
-single-worker copies running side by side show how much N cores really are: shared caches, memory and clocks.
+single-worker copies running side by side show how much N cores really are: they share caches, memory and clocks, and
+wait for nothing. `of_copies` is our steps a second over theirs, all of them added up.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -63,13 +65,20 @@ def scaling(arguments: Sequence[str], counts: Sequence[int], steps: int, copies:
                 running = [_start(arguments, 1, steps) for _ in range(count)]
                 side_by_side[count].append(sum(1 / _result(process)["median"] for process in running))
     table = []
-    base = min(run["median"] for run in rows[counts[0]]) * counts[0]
-    alone = max(side_by_side[1], default=0.0) if 1 in side_by_side else 0.0
+    slowest = min(rows[counts[0]], key=_median)
     for count in counts:
-        best = min(rows[count], key=lambda run: run["median"])
-        row = {**best, "medians": [run["median"] for run in rows[count]], "speed_up": base / best["median"]}
-        if copies and alone:
-            row["copies_speed_up"] = max(side_by_side[count]) / alone
-            row["of_copies"] = row["speed_up"] / row["copies_speed_up"]
+        best = min(rows[count], key=_median)
+        row = {
+            **best,
+            "medians": [run["median"] for run in rows[count]],
+            "speed_up": slowest["median"] / best["median"],
+        }
+        if copies:
+            row["copies_steps_per_second"] = 1e3 * statistics.median(side_by_side[count])
+            row["of_copies"] = 1 / statistics.median(row["medians"]) / statistics.median(side_by_side[count])
         table.append(row)
     return table
+
+
+def _median(run: dict[str, Any]) -> float:
+    return float(run["median"])

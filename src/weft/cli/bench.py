@@ -32,7 +32,9 @@ def bench(
     for pair in setting or ():
         arguments += ["--set", pair]
     table = scaling(arguments, counts, steps, copies)
-    columns = ["workers", "ms a step", "spread", "speed-up", "peak MB"] + (["copies", "of copies"] if copies else [])
+    columns = ["workers", "ms a step", "spread", "speed-up", "steps/s", "peak MB"] + (
+        ["copies, steps/s", "of copies"] if copies else []
+    )
     rows = []
     for row in table:
         spread = f"{min(row['medians']):.2f} … {max(row['medians']):.2f}"
@@ -41,10 +43,11 @@ def bench(
             f"{row['median']:.2f}",
             spread,
             f"{row['speed_up']:.2f}×",
+            f"{1e3 / row['median']:.0f}",
             f"{row['peak_megabytes']:.0f}",
         ]
-        if "copies_speed_up" in row:
-            cells += [f"{row['copies_speed_up']:.2f}×", f"{100 * row['of_copies']:.0f} %"]
+        if copies:
+            cells += [f"{row['copies_steps_per_second']:.0f}", f"{100 * row['of_copies']:.0f} %"]
         rows.append(cells)
     print_table(columns, rows, f"{task} {chosen}, batch {config.batch_size}")
     typer.echo(f"bits equal for all counts: weights sha256:{weights} after 2 steps")

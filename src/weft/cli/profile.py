@@ -29,6 +29,9 @@ def profile(
     count = worker_count(workers)
     family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size))
     found = measure(family, config, count, steps)
+    if record:
+        content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
+        typer.echo(f"wrote {write_record(f'profile-{task}', content)}", err=True)
     if as_json:
         typer.echo(json.dumps(found.record()))
         return
@@ -41,6 +44,3 @@ def profile(
         f"median {found.median:.2f} ms a step (fastest {found.fastest:.2f}, slowest {found.slowest:.2f}, {steps} steps)"
     )
     typer.echo(f"{found.gigaflops:.1f} GFLOP/s; peak memory {found.peak_megabytes:.0f} MB, interpreter included")
-    if record:
-        content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
-        typer.echo(f"wrote {write_record(f'profile-{task}', content)}")

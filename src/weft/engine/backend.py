@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from weft.engine.arrays import aligned
+from weft.engine.arrays import Array, aligned
 from weft.engine.merge import TreeSum
 from weft.engine.optim import AdamW
-from weft.engine.workers import Workers
 
 
 class Backend(NamedTuple):
     name: str
-    empty: type | object  # (shape, dtype) → array
-    workers: type[Workers]
+    empty: Callable[[Any, Any], Array]  # (shape, dtype) → a vector the rest can work on
     tree_sum: type[TreeSum]
     optimiser: type[AdamW]
 
 
-CPU = Backend("cpu", aligned, Workers, TreeSum, AdamW)
+CPU = Backend("cpu", aligned, TreeSum, AdamW)

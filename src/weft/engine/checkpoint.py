@@ -105,6 +105,8 @@ def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkp
     arrays = parse_arrays(packed)
     first, second = (arrays.pop(name) for name in MOMENTS)
     params = np.concatenate([arrays.pop(name).ravel() for name, _ in layout])
+    if weights_hash(params) != record["weights_sha256"]:
+        raise WeftError(f"checkpoint {path} was altered: its weights do not match their SHA-256")
     state = dict(record["state"])
     state["plateau"] = Plateau(**state["plateau"])
     return Checkpoint(TrainState(**state), params, first, second, arrays, record["config_hash"])
@@ -134,16 +136,15 @@ def choose(checkpoints: Path, which: str) -> Path:
 
 def previous_good(bad: Path, layout: Layout, expected_hash: str | None) -> str:
     """The remedy part of a message about a bad checkpoint: the newest earlier one that verifies."""
-    for step in reversed(steps_saved(bad.parent)):
+    number = int(bad.name.removeprefix("step-"))
+    for step in reversed([step for step in steps_saved(bad.parent) if step < number]):
         candidate = bad.parent / folder_name(step)
-        if candidate.name == bad.name:
-            continue
         try:
             load(candidate, layout, expected_hash)
         except WeftError:
             continue
         return f"the previous good one is {candidate.name}: add --checkpoint {step}"
-    return "no other checkpoint of this run is good"
+    return "no earlier checkpoint of this run is good; train anew"
 
 
 def load_or_explain(path: Path, layout: Layout, expected_hash: str | None) -> Checkpoint:

@@ -21,13 +21,10 @@ MACHINE = platform.machine().lower()
 X86_FLUSH = 0x8040  # flush-to-zero and denormals-are-zero in MXCSR
 ARM_FLUSH = 1 << 24  # FZ in FPCR
 
-if numba.config.DISABLE_JIT or MACHINE not in ("x86_64", "amd64", "aarch64", "arm64"):
+X86_DEFAULT, ARM_DEFAULT = 0x1F80, 0
+FLUSHING = (X86_DEFAULT | X86_FLUSH) if MACHINE in ("x86_64", "amd64") else (ARM_DEFAULT | ARM_FLUSH)
 
-    def exchange_mode(mode: int) -> int:
-        """Without compiled code, or on a CPU we do not know, denormals stay: slower, never wrong."""
-        return mode
-
-elif MACHINE in ("x86_64", "amd64"):
+if MACHINE in ("x86_64", "amd64"):
 
     @intrinsic
     def exchange_mode(typing: Any, mode: Any) -> Any:
@@ -62,11 +59,15 @@ else:
         return types.int64(types.int64), codegen
 
 
-X86_DEFAULT, ARM_DEFAULT = 0x1F80, 0
-FLUSHING = (X86_DEFAULT | X86_FLUSH) if MACHINE in ("x86_64", "amd64") else (ARM_DEFAULT | ARM_FLUSH)
+if numba.config.DISABLE_JIT or MACHINE not in ("x86_64", "amd64", "aarch64", "arm64"):
 
+    def set_mode(mode: int) -> int:
+        """Without compiled code, or on a CPU we do not know, denormals stay: slower, never wrong."""
+        return mode
 
-@kernel
-def set_mode(mode: int) -> int:
-    """Change the calling thread's floating-point mode; the old mode, to be restored."""
-    return exchange_mode(mode)
+else:
+
+    @kernel
+    def set_mode(mode: int) -> int:
+        """Change the calling thread's floating-point mode; the old mode, to be restored."""
+        return exchange_mode(mode)

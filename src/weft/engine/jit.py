@@ -1,11 +1,12 @@
 """The one decorator for compiled functions, and where their machine code is kept.
 
-Numba's disk cache does not notice a changed callee in another file, so the cache folder is keyed by a hash of every
-source file that holds compiled code: a changed kernel can never be mixed with a stale one.
+Numba's disk cache does not notice a changed callee in another file, so the cache folder is keyed by a hash of the
+sources: a changed kernel can never be mixed with a stale one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -25,12 +26,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def source_hash() -> str:
-    """A hash over the package's files that contain or import compiled functions."""
+    """A hash over the sources that compiled functions, or the constants compiled into them, may come from."""
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_bytes()
-        if b"kernel" in text and (b"numba" in text or b"engine.jit" in text):
-            digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + text)
+    for part in ("engine", "families"):
+        for path in sorted((PACKAGE / part).rglob("*.py")):
+            digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -55,9 +55,10 @@ def cache_folder() -> Path:
 
 
 def _drop_old_caches(base: Path) -> None:
-    found = sorted(base.glob("kernels-*"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for stale in found[KEPT_CACHES:]:
-        shutil.rmtree(stale, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another process may be doing the same
+        found = sorted(base.glob("kernels-*"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for stale in found[KEPT_CACHES:]:
+            shutil.rmtree(stale, ignore_errors=True)
 
 
 numba.config.CACHE_DIR = str(cache_folder())

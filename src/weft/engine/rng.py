@@ -17,14 +17,9 @@ from weft.engine.jit import kernel
 class Purpose(IntEnum):
     """The second word of the key: draws for different purposes never meet."""
 
-    INIT = 1
-    BATCH = 2
-    EVALUATION = 3
-    FIRE = 4
-    DROPOUT = 5
-    SAMPLE = 6
-    RENDER = 7
-    GENERATE = 8
+    BATCH = 1
+    EVALUATION = 2
+    RENDER = 3
 
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

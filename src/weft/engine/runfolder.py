@@ -102,13 +102,15 @@ class Table:
 
     def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
         self.columns = tuple(columns)
-        if length is not None and path.exists():
-            if path.stat().st_size < length:
+        if length is not None:
+            size = path.stat().st_size if path.exists() else 0
+            if size < length:
                 raise WeftError(
-                    f"{path} is shorter than its checkpoint says ({path.stat().st_size} of {length} bytes); "
-                    "rows were lost; resume from an earlier --checkpoint"
+                    f"{path} is shorter than its checkpoint says ({size} of {length} bytes); rows were lost; "
+                    "put the file back, or resume from an earlier --checkpoint"
                 )
-            os.truncate(path, length)
+            if size:
+                os.truncate(path, length)
         self._file: BinaryIO = path.open("ab")
         if self._file.tell() == 0:
             self._file.write((",".join(self.columns) + "\n").encode())
@@ -118,7 +120,9 @@ class Table:
         self._file.write((",".join(_cell(row.get(name)) for name in self.columns) + "\n").encode())
         self._file.flush()
 
-    def length(self) -> int:
+    def sync(self) -> int:
+        """Make sure that the rows are on disk; their length in bytes."""
+        os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:
@@ -151,9 +155,12 @@ def _version(package: str) -> str:
 def commit() -> str:
     """The commit of the checkout weft runs from, or "release" when it is installed as a package."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty", "--exclude=*"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
-        return answer.stdout.strip()
+        git = ["git", "-C", str(PACKAGE)]
+        settings: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 5, "check": True}
+        # Fails where weft merely lies inside somebody else's repository.
+        subprocess.run([*git, "ls-files", "--error-unmatch", "errors.py"], **settings)
+        answer = subprocess.run([*git, "describe", "--always", "--dirty", "--exclude=*"], **settings)
+        return str(answer.stdout).strip()
     return "release"
 
 

@@ -1,8 +1,10 @@
-"""What compiled workers need to share a list of tasks: tickets, progress counters, a clock.
+"""What compiled workers need to share work: tickets for independent tasks, claims for tasks that depend on each other.
 
-Tasks are numbered so that each depends only on smaller numbers. Every worker takes the next ticket, waits for what that
-task needs, runs it, and marks it done. The smallest unfinished task can always run, so there is no deadlock, even when
-one worker does everything or five workers share two cores. Who takes a ticket never changes what the task computes.
+A ticket is a number that is handed out once. Where tasks form levels (a tile at one CA step), every unit has a claim:
+the next level of it that nobody has taken. A worker goes level by level, takes its own units first, whose data is in
+its cache, then whatever others have not begun, and waits for what the task needs. It enters a level only when
+everything before it is taken, so the lowest unfinished task can always run: no deadlock, even when one worker does it
+all, or five share two cores. Who takes a task never changes what it computes.
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ if numba.config.DISABLE_JIT:  # plain Python, one worker: so that coverage can s
     def load_acquire(counters: Any, index: int) -> int:
         return int(counters[index])
 
+    def compare_and_swap(counters: Any, index: int, old: int, new: int) -> bool:
+        if counters[index] != old:
+            return False
+        counters[index] = new
+        return True
+
     def ticks() -> int:
         return 0
 
@@ -64,6 +72,14 @@ else:
         return types.int64(counters, types.int64), codegen
 
     @intrinsic
+    def compare_and_swap(typing: Any, counters: Any, index: Any, old: Any, new: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+            return builder.extract_value(builder.cmpxchg(pointer, args[2], args[3], "acq_rel", "acquire"), 1)
+
+        return types.boolean(counters, types.int64, types.int64, types.int64), codegen
+
+    @intrinsic
     def ticks(typing: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             function = builder.module.declare_intrinsic("llvm.readcyclecounter", fnty=ir.FunctionType(_I64, []))
@@ -78,6 +94,24 @@ else:
 def claim(tickets: Array) -> int:
     """The next task number; each is handed out once."""
     return fetch_add(tickets, 0, 1)
+
+
+@kernel
+def take(claims: Array, level: int, cursor: int, first: int) -> int:
+    """The next cursor position, from `cursor`, whose unit this worker now owns at this level; or the unit count."""
+    units = claims.size // PAD
+    while cursor < units:
+        unit = unit_at(cursor, first, units)
+        if load_acquire(claims, unit * PAD) == level and compare_and_swap(claims, unit * PAD, level, level + 1):
+            break
+        cursor += 1
+    return cursor
+
+
+@kernel
+def unit_at(cursor: int, first: int, units: int) -> int:
+    """Units in the order a worker prefers them: from `first` on, then around."""
+    return (first + cursor) % units
 
 
 @kernel

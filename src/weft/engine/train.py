@@ -67,7 +67,7 @@ class Trainer:
         self.params = family.init(config, dtype)
         self.optimiser = backend.optimiser(self.params)
         self.data = family.load(config)
-        self.gradient = np.empty_like(self.params)
+        self.gradient = backend.empty(self.params.shape, self.params.dtype)
         self.state = TrainState()
         self.clock = Clock()
         self._sums: dict[tuple[int, int, Any], Any] = {}
@@ -79,13 +79,15 @@ class Trainer:
             batch = self.family.batch(self.config, self.data, step)
         loss = self.loss_and_gradient(batch)
         row = {"step": step + 1, self.family.loss_name: loss}
+        if not math.isfinite(loss):
+            raise WeftError(self._not_finite(step, loss))
         if log and self.family.batch_metrics:
             measured = self.evaluate(batch)
             row |= {name: measured[name] for name in self.family.batch_metrics}
         lr = learning_rate(self.config, step, self.state.plateau)
         with self.clock.measure("optimiser"):
             info = self.optimiser.step(self.config, self.gradient, batch.divisor, step, lr, self.workers)
-        if not (math.isfinite(loss) and info.finite):
+        if not info.finite:
             raise WeftError(self._not_finite(step, loss))
         self.state.step = step + 1
         return row | {"grad_norm": info.norm, "lr": lr}
@@ -197,7 +199,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
 def run_training(
     run: RunFolder, workers: Workers, from_checkpoint: str | None = None, observe: Observer | None = None
 ) -> Outcome:
-    """Train a run folder to its config's steps, from a checkpoint or from nothing."""
+    """Train a run folder to its config's steps, from nothing or from a checkpoint; `last` may also be none yet."""
     with run.lock():
         try:
             return _run_locked(run, workers, from_checkpoint, observe or (lambda step, row: None))
@@ -214,19 +216,20 @@ def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, o
     family, config = run.family, run.config
     trainer = Trainer(family, config, workers)
     checkpoints.clean(run.checkpoints)
-    if from_checkpoint is not None:
+    resumed = from_checkpoint is not None and (from_checkpoint != "last" or checkpoints.steps_saved(run.checkpoints))
+    if from_checkpoint is not None and resumed:
         chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
         trainer.restore(checkpoints.load_or_explain(chosen, trainer.layout, run.hash))
         checkpoints.set_aside(run.checkpoints, trainer.state.step)
     state = trainer.state
     metrics = Table(run.path / METRICS, metric_columns(family), state.metrics_bytes)
     timing = Table(run.path / TIMING, ("step", "seconds"))
-    saved_at = state.step if from_checkpoint is not None else -1
+    saved_at = state.step if resumed else -1
     started = time.perf_counter()
 
     def save() -> None:
         nonlocal saved_at
-        state.metrics_bytes = metrics.length()
+        state.metrics_bytes = metrics.sync()
         checkpoints.save(run.checkpoints, trainer.checkpoint(run.hash), trainer.layout)
         checkpoints.prune(run.checkpoints, config.keep, state.best_step)
         saved_at = state.step

@@ -3,6 +3,8 @@ groups, so its size changes the memory in use and nothing else."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from weft.engine.arrays import Array
@@ -15,7 +17,7 @@ MEGABYTE = 1 << 20
 def plan_waves(
     units_per_group: Array, unit_bytes: int, group_bytes: int, slot_memory: int, micro_batches: int = 1
 ) -> list[Wave]:
-    """Cut the groups of a step into waves that each fit `slot_memory` megabytes, at least `micro_batches` of them."""
+    """Cut the groups of a step into `micro_batches` near-equal parts, and those into waves that fit `slot_memory`."""
     units = np.asarray(units_per_group, np.int64)
     costs = units * unit_bytes + group_bytes
     budget = slot_memory * MEGABYTE
@@ -26,14 +28,13 @@ def plan_waves(
             f"set slot_memory to at least {need} (--set slot_memory={need})"
         )
     first_units = np.concatenate([[0], np.cumsum(units)])
-    most_groups = -(-len(units) // micro_batches)
     waves: list[Wave] = []
-    start = 0
-    while start < len(units):
-        fits = int(np.searchsorted(np.cumsum(costs[start:]), budget, side="right"))
-        end = min(start + fits, start + most_groups, len(units))
-        waves.append(Wave(start, end, int(first_units[start]), int(first_units[end])))
-        start = end
+    for start, part_end in pairwise(near_equal(len(units), min(micro_batches, len(units))).tolist()):
+        while start < part_end:
+            fits = int(np.searchsorted(np.cumsum(costs[start:part_end]), budget, side="right"))
+            end = start + fits
+            waves.append(Wave(start, end, int(first_units[start]), int(first_units[end])))
+            start = end
     return waves
 
 

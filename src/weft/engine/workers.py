@@ -6,6 +6,7 @@ the count decides who computes what, never what is computed. It may exceed the c
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
@@ -14,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import DTypeLike
 from threadpoolctl import threadpool_limits
@@ -75,32 +77,43 @@ class Workers:
 
     def run(self, body: Callable[..., None], *args: Any) -> None:
         """Call body(worker, *args) on every worker at once; return when all have. Body shares its tasks by tickets."""
+        if numba.config.DISABLE_JIT:  # plain Python has no atomics; one worker can do all the work
+            body(0, *args)
+            return
         for inbox in self._inboxes:
             inbox.put((body, args))
-        first: BaseException | None = None
+        problems: list[BaseException | None] = []
         try:
             body(0, *args)
         except BaseException as problem:
-            first = problem
-        for _ in self._inboxes:
-            first = self._outbox.get() or first
-        if first is not None:
-            raise first
+            problems.append(problem)
+        problems += [self._outbox.get() for _ in self._inboxes]
+        for found in problems:
+            if found is not None:
+                raise found
 
     def per_worker(self, name: str, size: int, dtype: DTypeLike) -> Array:
-        """Scratch rows, one a worker, kept and grown over the run: fresh pages cost more than the arithmetic."""
+        """Scratch rows, one a worker."""
         return self.buffer(f"{name} per worker", (self.count, size), dtype)
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Scratch memory kept over the run under this name. Contents are whatever the last user left."""
+        """Scratch memory under this name, kept and grown over the run: fresh pages cost more than the arithmetic.
+
+        Its contents are whatever the last user left.
+        """
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         kept = self._buffers.get(name)
-        if kept is None or kept.shape != shape or kept.dtype != dtype:
-            kept = self._buffers[name] = aligned(shape, dtype)
-        return kept
+        if kept is None or kept.size < size:
+            kept = self._buffers[name] = aligned(size, np.uint8)
+        return kept[:size].view(dtype).reshape(shape)
 
     def tickets(self) -> Array:
         """A fresh ticket counter for one run."""
         return np.zeros(1, np.int64)
+
+    def counters(self, count: int) -> Array:
+        """Fresh claims or progress counters for one run, a cache line each."""
+        return np.zeros(count * PAD, np.int64)
 
     def _serve(self, index: int, inbox: queue.SimpleQueue[Any]) -> None:
         set_mode(FLUSHING)

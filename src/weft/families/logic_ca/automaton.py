@@ -6,13 +6,12 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.family import Constants
-from weft.engine.sync import PAD
 from weft.engine.workers import Workers
 from weft.families.logic_ca.config import POSITIONS, LogicConfig
 from weft.families.logic_ca.gates import soft_coefficients
 from weft.families.logic_ca.kernels import forward_worker, gradient_worker
 from weft.families.logic_ca.program import compile_program
-from weft.families.logic_ca.tiling import neighbour_columns, tiling
+from weft.families.logic_ca.tiling import Tiling, neighbour_columns
 
 
 def to_planes(grids: Array, out: Array) -> None:
@@ -23,22 +22,22 @@ def to_planes(grids: Array, out: Array) -> None:
 
 def from_planes(planes: Array, shape: tuple[int, ...]) -> Array:
     """The reverse, for a grid shape (S, H, W, C)."""
-    return np.ascontiguousarray(planes[:, :-1].T).reshape(shape)
+    return np.array(planes[:, :-1].T, order="C").reshape(shape)
 
 
 def rollout(
-    config: LogicConfig, wires: Constants, coef: Array, grids: Array, steps: int, workers: Workers, depth: int = 2
-) -> Array:
+    config: LogicConfig, wires: Constants, coef: Array, grids: Array, plan: Tiling, steps: int, workers: Workers,
+    depth: int = 2,
+) -> Array:  # fmt: skip
     """Run `steps` CA steps; the states buffer (depth, C, S·N + 1), step t at t mod depth."""
     samples, height, width, channels = grids.shape
     program = compile_program(config, wires)
-    plan = tiling(samples, height * width, config.lanes)
     states = workers.buffer("states", (depth, channels, samples * height * width + 1), coef.dtype)
     states[:, :, -1] = 0
     to_planes(grids, states[0])
     workers.run(
-        forward_worker, workers.tickets(), np.zeros(len(plan.group_tiles) * PAD, np.int64), workers.ticks,
-        states, workers.per_worker("values", program.full_size, coef.dtype),
+        forward_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
+        states, workers.per_worker("values", program.live_size, coef.dtype),
         neighbour_columns(samples, height, width, config.boundary == "periodic"),
         coef, program.full, program.live, program.live_outputs, program.wide,
         plan.tiles, plan.tile_group, plan.group_tiles, steps, config.lanes,
@@ -48,13 +47,12 @@ def rollout(
 
 def gradient(
     config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array,
-    sums: Array, losses: Array, workers: Workers,
+    plan: Tiling, sums: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of their tiling."""
+    """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
     samples, height, width, channels = grids.shape
     columns = samples * height * width + 1
     program = compile_program(config, wires)
-    plan = tiling(samples, height * width, config.lanes)
     dtype = logits.dtype
     states = workers.buffer("states", (config.ca_steps, channels, columns), dtype)
     patches = workers.buffer("patches", (2, POSITIONS * channels, columns), dtype)
@@ -64,7 +62,7 @@ def gradient(
     to_planes(grids, states[0])
     to_planes(targets, wanted)
     workers.run(
-        gradient_worker, workers.tickets(), np.zeros(len(plan.group_tiles) * PAD, np.int64), workers.ticks,
+        gradient_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
         sums, losses, patches, states, wanted,
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),

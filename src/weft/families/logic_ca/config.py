@@ -53,6 +53,8 @@ class LogicConfig(TrainConfig):
             )
         if self.rule == "life" and self.channels != 1:
             raise ValueError(f"channels is {self.channels}; a Life cell is one bit; use --set channels=1")
+        if self.rule == "life" and self.boundary != "periodic":
+            raise ValueError("boundary is zeros; Life's targets are those of a torus; use --set boundary=periodic")
         for label, sizes in (("perceive", self.perceive), ("update", (self.update_inputs, *self.update))):
             for inputs, outputs in pairwise(sizes):
                 check_wirable(label, inputs, outputs)
@@ -60,7 +62,7 @@ class LogicConfig(TrainConfig):
 
 
 def check_wirable(label: str, inputs: int, outputs: int) -> None:
-    """`unique` wiring uses every input at least once and no pair twice."""
+    """`unique` wiring wants enough gates for its inputs and enough pairs for its gates."""
     pairs = inputs * (inputs - 1) // 2
     if 2 * outputs < inputs:
         raise ValueError(
@@ -87,7 +89,7 @@ def gate_count(config: LogicConfig) -> int:
 _LIFE = LogicConfig(
     rule="life", height=3, width=3, boundary="periodic", channels=1, kernels=16, perceive=(8, 4, 2, 1),
     update=(*[128] * 17, 64, 32, 16, 8, 4, 2, 1), ca_steps=1, seed=1, batch_size=20, lr=0.05, steps=3000,
-    eval_every=100, eval_samples=512, checkpoint_every=500,
+    eval_every=100, checkpoint_every=500,
 )  # fmt: skip
 _BOARD = LogicConfig(
     rule="checkerboard", height=16, width=16, boundary="zeros", channels=8, kernels=16, perceive=(8, 4, 2),

@@ -92,7 +92,7 @@ def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
 
 
 def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
-    """Starts the training never drew: all 512 for Life, unseen random ones otherwise."""
+    """All 512 patterns for Life; otherwise random starts that training does not draw."""
     if data.patterns is not None:
         return as_batch(*data.patterns)
     count = max(64, config.eval_samples) if full else config.eval_samples

@@ -15,7 +15,7 @@ from weft.families.logic_ca import automaton, data, gates, reference, verbs
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from weft.families.logic_ca.gates import PASS_A, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.tiling import Tiling, tiling
+from weft.families.logic_ca.tiling import Tiling, of_wave, tiling
 from weft.families.logic_ca.wiring import wires
 
 START_LOGIT = 10.0  # of pass-through a, in every gate
@@ -47,18 +47,20 @@ def _tiling(config: LogicConfig, batch: Batch) -> Tiling:
     return tiling(batch.samples, height * width, config.lanes)
 
 
-def _samples(config: LogicConfig, batch: Batch, wave: Wave) -> data.Boards:
-    first, last = _tiling(config, batch).group_samples[[wave.first_group, wave.last_group]]
-    return data.Boards(batch.arrays.grids[first:last], batch.arrays.targets[first:last])
+def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Tiling]:
+    """The wave's samples and its part of the plan."""
+    plan = _tiling(config, batch)
+    first, last = plan.group_samples[[wave.first_group, wave.last_group]]
+    return data.Boards(batch.arrays.grids[first:last], batch.arrays.targets[first:last]), of_wave(plan, wave)
 
 
 def gradient(
     config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
     slots: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    boards = _samples(config, batch, wave)
+    boards, plan = _cut(config, batch, wave)
     sums = slots.reshape(len(slots), -1, 4)
-    automaton.gradient(config, constants, params.reshape(-1, 16), *boards, sums, losses, workers)
+    automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
 
 
 def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
@@ -69,13 +71,12 @@ def evaluate(
     config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
 ) -> None:
     """Soft and hard squared error of every unit's cells, from the same starts."""
-    boards = _samples(config, batch, wave)
+    boards, plan = _cut(config, batch, wave)
     logits = params.reshape(-1, 16)
-    plan = tiling(len(boards.grids), boards.grids[0, ..., 0].size, config.lanes)
     k = boards.targets.shape[-1]
     wanted = boards.targets.reshape(-1, k).T
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
-        states = automaton.rollout(config, constants, coef, boards.grids, config.ca_steps, workers)
+        states = automaton.rollout(config, constants, coef, boards.grids, plan, config.ca_steps, workers)
         final = states[config.ca_steps % 2, :k, :-1].astype(np.float64)
         squares = ((final - wanted) ** 2).sum(axis=0)
         rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])

@@ -8,10 +8,6 @@ import numpy as np
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
 
-NAMES = (
-    "false", "a and b", "a and not b", "a", "b and not a", "b", "a xor b", "a or b",
-    "a nor b", "a xnor b", "not b", "b implies a", "not a", "a implies b", "a nand b", "true",
-)  # fmt: skip
 PASS_A = 3
 
 # Columns are the operations; rows the coefficients of 1, a, b, ab.

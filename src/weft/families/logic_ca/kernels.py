@@ -8,8 +8,8 @@ Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
   values, adjoint               a worker's own scratch, laid out by program.py
 
-Tiles of a group wait for each other at every CA step. Tasks are numbered step by step, so a task depends only on
-smaller numbers, and a group's count of finished tasks says when all its tiles have done a step.
+Tiles of a group wait for each other at every CA step: a group's count of finished tasks says when all its tiles have
+done a level. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
-from weft.engine.sync import BACKWARD, FORWARD, WAITING, claim, finish, ticks, wait_for
+from weft.engine.sync import BACKWARD, FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
 from weft.families.logic_ca.simd import gate_backward, gate_forward
 
 
@@ -123,17 +123,20 @@ def loss_tile(
 
 @kernel
 def forward_worker(
-    worker: int, tickets: Array, progress: Array, clock: Array,
+    worker: int, claims: Array, progress: Array, clock: Array,
     states: Array, values: Array, neighbours: Array, coef: Array, full: Array, live: Array, live_outputs: Array,
     wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
-    """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells; task = step · units + unit."""
+    """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
     units, depth, mine = tile_group.size, states.shape[0], values[worker]
-    while True:
-        task = claim(tickets)
-        if task >= steps * units:
-            break
-        t, u = task // units, task % units
+    first = worker * units // clock.shape[0]
+    t = cursor = 0
+    while t < steps:
+        cursor = take(claims, t, cursor, first)
+        if cursor == units:
+            t, cursor = t + 1, 0
+            continue
+        u = unit_at(cursor, first, units)
         group = tile_group[u]
         begin = ticks()
         wait_for(progress, group, t * group_tiles[group])
@@ -150,7 +153,7 @@ def forward_worker(
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, progress: Array, clock: Array,
+    worker: int, claims: Array, progress: Array, clock: Array,
     sums: Array, losses: Array, patches: Array, states: Array, targets: Array, values: Array, adjoint: Array,
     neighbours: Array, coef: Array, full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
@@ -160,11 +163,14 @@ def gradient_worker(
     units, channels = tile_group.size, states.shape[1]
     mine, gradients = values[worker], adjoint[worker]
     inputs = 9 * channels
-    while True:
-        task = claim(tickets)
-        if task >= (2 * steps - 1) * units:
-            break
-        level, u = task // units, task % units
+    first = worker * units // clock.shape[0]
+    level = cursor = 0
+    while level < 2 * steps - 1:
+        cursor = take(claims, level, cursor, first)
+        if cursor == units:
+            level, cursor = level + 1, 0
+            continue
+        u = unit_at(cursor, first, units)
         group = tile_group[u]
         begin = ticks()
         wait_for(progress, group, level * group_tiles[group])

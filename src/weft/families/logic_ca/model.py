@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.families.logic_ca import automaton
 from weft.families.logic_ca.config import LogicConfig, layout
 from weft.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
-from weft.families.logic_ca.tiling import tiling
+from weft.families.logic_ca.tiling import Tiling, tiling
 
 
 @dataclass
@@ -47,10 +47,11 @@ class LogicModel:
         if steps < 0:
             raise WeftError(f"steps is {steps}; it must be at least 0")
         logits = self.weights.reshape(-1, 16)
-        coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
+        plan = self._plan(grids)
         with team_of(workers) as team:
+            coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
             depth = steps + 1 if trajectory else 2
-            states = automaton.rollout(self.config, self.constants, coef, grids, steps, team, depth)
+            states = automaton.rollout(self.config, self.constants, coef, grids, plan, steps, team, depth)
             if trajectory:
                 return np.stack([automaton.from_planes(planes, grids.shape) for planes in states])
             return automaton.from_planes(states[steps % 2], grids.shape)
@@ -67,18 +68,21 @@ class LogicModel:
                 f"targets have shape {np.shape(targets)}; they must be (B, H, W) or (B, H, W, k) with the grids' "
                 f"B, H, W = {grids.shape[:3]} and k at most {self.config.channels}"
             )
-        plan = tiling(len(grids), grids[0, ..., 0].size, self.config.lanes)
+        plan = self._plan(grids)
         logits = self.weights.reshape(-1, 16)
         units = len(plan.tile_group)
         sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
         with team_of(workers) as team:
-            automaton.gradient(self.config, self.constants, logits, grids, wanted, sums, losses, team)
+            automaton.gradient(self.config, self.constants, logits, grids, wanted, plan, sums, losses, team)
             total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
             total.push(sums.reshape(units, -1), team)
             loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
             gradient = pull_back(logits, merged)
             return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
+
+    def _plan(self, grids: Array) -> Tiling:
+        return tiling(len(grids), grids[0, ..., 0].size, self.config.lanes)
 
     def _check(self, grids: Array) -> Array:
         found = np.asarray(grids, self.weights.dtype)

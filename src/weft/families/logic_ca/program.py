@@ -27,8 +27,7 @@ WRITES_A, WRITES_B = 1, 2  # this gate is the first to touch the adjoint of its 
 
 @dataclass(frozen=True)
 class Program:
-    gates: int  # all of them, perceive first
-    wide: int  # how many of them span all channels
+    wide: int  # how many gates span all channels; they come first
     full: Array  # (gates, 4) uint32: a, b, out, number of the gate in the parameters
     live: Array  # (gates, 3) uint32: a, b, out
     adjoint: Array  # (gates, 4) uint32: a, b, out, WRITES_… flags
@@ -51,6 +50,9 @@ class Shelf:
     def take(self) -> int:
         if self.free:
             return self.free.pop()
+        return self.take_new()
+
+    def take_new(self) -> int:
         self.end += 1
         return self.end - 1
 
@@ -96,7 +98,6 @@ def _compile(
 
     full = np.column_stack([triples[:, :3] * lanes, triples[:, 3]]).astype(np.uint32)
     return Program(
-        gates=len(triples),
         wide=wide,
         full=np.ascontiguousarray(full),
         live=offsets(live, triples[:, :3]),
@@ -190,5 +191,5 @@ def _claim_untouched(touched: Array, places: Array, shelf: Shelf, blocks: range,
     for row in found:
         touched[row] = True
         if row >= first_update:
-            places[row] = shelf.take()
+            places[row] = shelf.take_new()
     return found

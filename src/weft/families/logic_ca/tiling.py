@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.engine.arrays import Array
+from weft.engine.family import Wave
 from weft.engine.units import near_equal
 from weft.families.logic_ca.config import POSITIONS
 
@@ -35,6 +36,16 @@ def tiling(samples: int, cells: int, lanes: int) -> Tiling:
         tiles = np.append((np.arange(samples)[:, None] * cells + cuts).ravel(), samples * cells)
     group_tiles = np.full(groups, per_group, np.int64)
     return Tiling(group_samples, group_tiles, tiles.astype(np.int64), np.repeat(np.arange(groups), per_group))
+
+
+def of_wave(plan: Tiling, wave: Wave) -> Tiling:
+    """The wave's part of the step's plan, numbered from 0: cut out of it, never planned anew, so no tile changes."""
+    groups, units = slice(wave.first_group, wave.last_group), slice(wave.first_unit, wave.last_unit)
+    samples = plan.group_samples[wave.first_group : wave.last_group + 1]
+    tiles = plan.tiles[wave.first_unit : wave.last_unit + 1]
+    return Tiling(
+        samples - samples[0], plan.group_tiles[groups], tiles - tiles[0], plan.tile_group[units] - wave.first_group
+    )
 
 
 @lru_cache(maxsize=8)

@@ -76,7 +76,11 @@ def first_kernel_wires(key: Array) -> Array:
 
 
 def unique_wires(key: Array, inputs: int, outputs: int) -> Array:
-    """(2, outputs): different pairs that together use every input; config.check_wirable says when there are enough."""
+    """(2, outputs): pairs of neighbours first, so that inputs are used evenly; all pairs are different.
+
+    With an odd number of inputs the last one may stay unused, as published. config.check_wirable says when there are
+    enough pairs.
+    """
     x = np.arange(inputs)
     firsts, seconds = [x[: inputs - 1 : 2]], [x[1::2]]
     pairs = len(seconds[0])
