@@ -1,0 +1,14 @@
+"""Every family and task found, for the contract tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.families import discover
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `family` and `task` runs for every task of every family found."""
+    if {"family", "task"} <= set(metafunc.fixturenames):
+        pairs = [(family, task) for family in discover().values() for task in family.tasks]
+        metafunc.parametrize(("family", "task"), pairs, ids=[f"{family.name}-{task}" for family, task in pairs])

@@ -1,0 +1,61 @@
+import pytest
+
+from weft.config import TrainConfig, build, config_hash, override, parse_setting, read_toml, to_toml
+from weft.errors import WeftError
+
+
+def test_an_unknown_key_names_the_near_ones():
+    with pytest.raises(WeftError, match="no config key 'batchsize'; did you mean batch_size"):
+        build(TrainConfig, {"batchsize": 3})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("steps", 0), ("batch_size", -1), ("lr", 0), ("beta1", 1.0), ("schedule", "linear"), ("lr", "abc")],
+)
+def test_a_bad_value_names_value_rule_and_remedy(key, value):
+    with pytest.raises(WeftError, match=rf"{key} is {value!r}; it must be .*; (set|use) --"):
+        build(TrainConfig, {key: value})
+
+
+def test_rules_between_keys():
+    with pytest.raises(WeftError, match=r"min_lr is 1.0; it must not be above lr"):
+        build(TrainConfig, {"lr": 0.1, "min_lr": 1.0})
+    with pytest.raises(WeftError, match="plateau"):
+        build(TrainConfig, {"schedule": "plateau", "eval_every": 0})
+
+
+def test_override_checks_again():
+    with pytest.raises(WeftError, match="steps"):
+        override(TrainConfig(), {"steps": 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lr=0.5", ("lr", 0.5)),
+        ("update=[8, 4]", ("update", [8, 4])),
+        ("schedule=cosine", ("schedule", "cosine")),
+        ("a=true", ("a", True)),
+    ],
+)
+def test_settings_are_toml_or_plain_words(text, expected):
+    assert parse_setting(text) == expected
+
+
+def test_toml_there_and_back(tmp_path):
+    tables = {"run": {"task": "life – é 🦎"}, "config": TrainConfig().model_dump(mode="json") | {"update": [1, 2]}}
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(tables), encoding="utf-8")
+    expected = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
+    assert read_toml(path) == expected
+
+
+def test_the_hash_leaves_out_what_cannot_change_a_bit():
+    base = TrainConfig()
+    outside = override(
+        base, {"steps": 7, "log_every": 3, "checkpoint_every": 9, "keep": 1, "micro_batches": 2, "slot_memory": 9}
+    )
+    assert config_hash("f", "t", base) == config_hash("f", "t", outside)
+    for key, value in (("seed", 1), ("eval_every", 7), ("schedule_steps", 5), ("lr", 0.2)):
+        assert config_hash("f", "t", base) != config_hash("f", "t", override(base, {key: value}))

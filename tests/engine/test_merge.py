@@ -1,0 +1,99 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import naive
+from weft.engine import merge
+from weft.engine.family import Wave
+from weft.engine.merge import TreeSum, sum_tree
+from weft.engine.units import near_equal, plan_waves
+from weft.engine.workers import Workers
+from weft.errors import WeftError
+
+
+def rows_of(units, width, seed=0):
+    # Magnitudes far apart: any other order of additions shows in the last bits.
+    draw = np.random.default_rng(seed)
+    return (draw.normal(size=(units, width)) * 10.0 ** draw.integers(-6, 6, (units, width))).astype(np.float32)
+
+
+def folded(rows, cuts, workers):
+    total = TreeSum(rows.shape[1], len(rows), rows.dtype)
+    for start, end in pairwise(cuts):
+        total.push(rows[start:end].copy(), workers)
+    return total.finish(workers).copy()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.data())
+def test_any_waves_give_the_bits_of_the_tree(units, data):
+    cuts = sorted({0, units, *data.draw(st.lists(st.integers(0, units), max_size=5))})
+    rows = rows_of(units, 7, seed=units)
+    with Workers(1) as workers:
+        np.testing.assert_array_equal(folded(rows, cuts, workers), naive.tree_sum(rows))
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 5, 7, 16, 33])
+def test_workers_do_not_change_the_sum(units, monkeypatch):
+    monkeypatch.setattr(merge, "INLINE_ELEMENTS", 0)  # make even small sums go through the pool
+    rows = rows_of(units, 3 * merge.SLICE + 17)
+    expected = naive.tree_sum(rows)
+    for count in (1, 2, 3, 5):
+        with Workers(count) as workers:
+            np.testing.assert_array_equal(folded(rows, [0, units], workers), expected)
+
+
+def test_the_tree_is_not_a_plain_sum():
+    rows = rows_of(9, 1000)
+    assert not np.array_equal(naive.tree_sum(rows), np.add.accumulate(rows)[-1])
+
+
+def test_a_sum_is_ready_again_after_finish():
+    rows = rows_of(6, 5)
+    with Workers(1) as workers:
+        total = TreeSum(5, 6, np.float32)
+        for _ in range(2):
+            total.push(rows.copy(), workers)
+            np.testing.assert_array_equal(total.finish(workers), naive.tree_sum(rows))
+
+
+def test_too_many_units_are_refused():
+    with Workers(1) as workers, pytest.raises(ValueError, match="made for fewer"):
+        TreeSum(3, 3, np.float32).push(rows_of(4, 3), workers)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 70))
+def test_sum_tree_is_the_same_tree(count):
+    values = rows_of(count, 1)[:, 0].astype(np.float64)
+    assert sum_tree(values.copy()) == naive.tree_sum(values)
+
+
+def test_waves_cover_all_groups_once_and_fit():
+    units = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    megabyte = 1 << 20
+    waves = plan_waves(units, unit_bytes=megabyte, group_bytes=megabyte, slot_memory=11)
+    assert waves[0].first_group == 0
+    assert waves[-1] == Wave(waves[-1].first_group, 8, waves[-1].first_unit, 31)
+    for before, after in pairwise(waves):
+        assert (before.last_group, before.last_unit) == (after.first_group, after.first_unit)
+    for wave in waves:
+        assert wave.last_unit - wave.first_unit + wave.last_group - wave.first_group <= 11
+
+
+@pytest.mark.parametrize(("parts", "expected"), [(1, 1), (3, 3), (4, 4), (9, 8)])
+def test_micro_batches_are_that_many_waves(parts, expected):
+    assert len(plan_waves(np.ones(8, int), 1, 1, 256, parts)) == expected
+
+
+def test_one_group_too_large_is_a_clear_error():
+    with pytest.raises(WeftError, match=r"slot_memory is 2 MB; .* needs 5 MB; set slot_memory to at least 5"):
+        plan_waves(np.array([1, 4]), 1 << 20, 1 << 20, 2)
+
+
+def test_near_equal():
+    assert near_equal(196, 4).tolist() == [0, 49, 98, 147, 196]
+    assert near_equal(20, 7).tolist() == [0, 2, 5, 8, 11, 14, 17, 20]

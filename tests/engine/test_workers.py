@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from weft.engine.denormals import FLUSHING, X86_DEFAULT, set_mode
+from weft.engine.jit import kernel
+from weft.engine.sync import PAD, claim, finish, take, unit_at, wait_for
+from weft.engine.workers import Workers, available_cores, worker_count
+from weft.errors import WeftError
+
+FLUSH_BITS = FLUSHING & ~X86_DEFAULT
+
+
+@kernel
+def count_tickets(worker, tickets, seen):
+    while True:
+        task = claim(tickets)
+        if task >= seen.size:
+            break
+        seen[task] += 1
+
+
+@kernel
+def chain(worker, claims, progress, values, levels):
+    """Unit u at level l becomes the sum of all units at level l − 1: wrong unless every dependency is waited for."""
+    units = values.shape[1]
+    level = cursor = 0
+    while level < levels:
+        cursor = take(claims, level, cursor, worker)
+        if cursor == units:
+            level, cursor = level + 1, 0
+            continue
+        u = unit_at(cursor, worker, units)
+        wait_for(progress, 0, level * units)
+        values[level + 1, u] = values[level].sum() % 1_000_003 + u
+        finish(progress, 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_every_ticket_is_taken_once(count):
+    seen = np.zeros(5000, np.int64)
+    with Workers(count) as workers:
+        workers.run(count_tickets, workers.tickets(), seen)
+    assert set(seen.tolist()) == {1}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
+def test_levels_wait_for_each_other(count):
+    levels, units = 300, 7
+    expected = np.zeros((levels + 1, units), np.int64)
+    expected[0] = np.arange(units)
+    for level in range(levels):
+        expected[level + 1] = expected[level].sum() % 1_000_003 + np.arange(units)
+    values = np.zeros_like(expected)
+    values[0] = expected[0]
+    with Workers(count) as workers:
+        workers.run(chain, workers.counters(units), workers.counters(1), values, levels)
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_an_error_in_any_worker_reaches_the_caller():
+    def body(worker):
+        if worker == 2:
+            raise RuntimeError("worker 2 broke")
+
+    with Workers(3) as workers:
+        with pytest.raises(RuntimeError, match="worker 2 broke"):
+            workers.run(body)
+        workers.run(lambda worker: None)  # and the team still works
+
+
+def test_buffers_are_kept_aligned_and_grown():
+    with Workers(2) as workers:
+        first = workers.buffer("a", (10, 3), np.float32)
+        first[:] = 7
+        assert workers.buffer("a", (5, 3), np.float32)[0, 0] == 7
+        assert workers.buffer("a", (1000, 3), np.float64).shape == (1000, 3)
+        assert workers.per_worker("b", 33, np.float32).ctypes.data % 64 == 0
+        assert workers.counters(3).size == 3 * PAD
+
+
+def test_denormals_are_flushed_in_every_worker_and_restored_outside():
+    tiny, found = np.array([1e-40], np.float32), np.ones((3, 1), np.float32)
+
+    def body(worker):
+        np.multiply(tiny, np.float32(1), out=found[worker])
+
+    before = set_mode(0x1F80)
+    set_mode(before)
+    with Workers(3) as workers:
+        workers.run(body)
+    assert set(found.ravel().tolist()) == {0.0}
+    assert set_mode(before) & FLUSH_BITS == before & FLUSH_BITS  # the other bits are sticky exception flags
+    assert (tiny * np.float32(1))[0] > 0
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "abc", "", "1.5", "99999"])
+def test_bad_counts_are_named(bad):
+    with pytest.raises(WeftError, match=r"workers is .*it must be 'auto' or a whole number"):
+        worker_count(bad)
+
+
+def test_auto_is_the_cores_of_this_process():
+    assert worker_count("auto") == available_cores() >= 1
+    assert worker_count(" 7 ") == 7

@@ -1,0 +1,82 @@
+"""With the published wiring and inputs, training starts exactly as published."""
+
+import numpy as np
+import pytest
+
+from weft.config import override
+from weft.engine.train import Trainer, resolve
+from weft.engine.workers import Workers
+from weft.families import discover, find_preset
+from weft.families.logic_ca import data, wiring
+
+FAMILY = discover()["logic_ca"]
+
+# spec: the JAX program, confirmed by an independent C program to 5 digits
+CHECKERBOARD = [231.2663, 228.9215, 226.3952, 223.6802, 220.7710, 217.6642, 214.3595, 210.8589]
+LIFE = [105.8443, 117.3424, 102.4273]
+LIFE_HARD = [108, 120, 105]
+
+
+def train_on(config, batches):
+    """Training on given starts instead of weft's own draws: the published ones."""
+    queue = iter(batches)
+    published = FAMILY.__class__(**{**vars(FAMILY), "batch": lambda config, loaded, step: next(queue)})
+    with Workers(2) as team:
+        trainer = Trainer(published, resolve(config), team)
+        rows = [trainer.step(log=True) for _ in range(len(batches))]
+    return [row["soft_loss"] for row in rows], [row["hard_loss"] for row in rows]
+
+
+def test_checkerboard_losses_are_the_published_ones():
+    config = find_preset("checkerboard", "full")
+    loaded, key, batches = FAMILY.load(config), wiring.random_key(23), []
+    for _ in CHECKERBOARD:
+        key, sub = wiring.split(key)
+        bits = wiring.random_integers(sub, (config.batch_size, 16, 16, 8), 2)
+        batches.append(data.with_targets(config, loaded, bits.astype(np.float32)))
+    soft, hard = train_on(config, batches)
+    assert soft == pytest.approx(CHECKERBOARD, rel=1e-5)
+    assert hard == [256] * len(CHECKERBOARD)
+
+
+def test_life_losses_are_the_published_ones():
+    config = find_preset("life", "full")
+    loaded, batches = FAMILY.load(config), []
+    key, _ = wiring.split(wiring.random_key(23))
+    for _ in LIFE:
+        key, sub = wiring.split(key)
+        boards = wiring.random_integers(sub, (config.batch_size,), 512)
+        batches.append(data.as_batch(loaded.patterns.grids[boards], loaded.patterns.targets[boards]))
+    soft, hard = train_on(config, batches)
+    assert soft == pytest.approx(LIFE, rel=1e-5)
+    assert hard == LIFE_HARD
+
+
+@pytest.mark.parametrize(("task", "gates"), [("checkerboard", 3040), ("life", 2543)])
+def test_gate_counts_are_the_published_ones(task, gates):
+    assert FAMILY.slot_size(find_preset(task, "full")) == 4 * gates
+
+
+@pytest.mark.parametrize(("task", "gates"), [("checkerboard", 1496), ("life", 183)])
+def test_small_gate_counts(task, gates):
+    assert FAMILY.slot_size(find_preset(task, "small")) == 4 * gates
+
+
+def test_another_wiring_seed_gives_other_wires():
+    config = find_preset("life", "small")
+    first, second = wiring.wires(config), wiring.wires(override(config, {"wiring_seed": 24}))
+    assert any(not np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_unique_wires_are_unique_pairs():
+    found = wiring.unique_wires(wiring.random_key(1), 17, 128)
+    pairs = set(map(tuple, np.sort(found.T, axis=1).tolist()))
+    assert len(pairs) == 128
+    assert (found[0] != found[1]).all()
+    assert set(found.ravel().tolist()) == set(range(17))
+
+
+def test_the_first_kernel_pairs_each_neighbour_with_the_centre():
+    found = wiring.first_kernel_wires(wiring.random_key(5))
+    assert sorted(found[0].tolist()) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert set(found[1].tolist()) == {4}

@@ -1,0 +1,143 @@
+"""What every family must do. Runs over every task of every family found; a new family is tested the day it appears."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+from weft import api
+from weft.config import override
+from weft.engine.params import spans, views, weights_hash
+from weft.engine.train import Trainer, resolve
+from weft.engine.workers import Workers
+from weft.verify.bits import compare
+from weft.verify.gradients import compiled_gradient, finite_difference_error, spread_params
+
+COUNTS = (1, 2, 3, 5)
+
+
+def small(family, task):
+    return family.tasks[task].presets["small"]
+
+
+def test_presets_small_and_full_exist_and_say_what_to_expect(family, task):
+    found = family.tasks[task]
+    assert {"small", "full"} <= set(found.presets)
+    assert found.summary
+    assert found.expect
+    assert found.checks
+
+
+def test_layout_init_and_constants_are_reproducible(family, task):
+    config = small(family, task)
+    layout = family.layout(config)
+    names = [name for name, _ in layout]
+    assert len(set(names)) == len(names)
+    first, second = family.init(config, np.float32), family.init(config, np.float32)
+    assert first.size == list(spans(layout))[-1][2]
+    assert weights_hash(first) == weights_hash(second)
+    constants, again = family.constants(config), family.constants(config)
+    assert constants.keys() == again.keys()
+    for name, value in constants.items():
+        assert name not in names
+        assert np.issubdtype(value.dtype, np.integer)
+        np.testing.assert_array_equal(value, again[name])
+
+
+def test_float64_gradients_match_finite_differences_of_the_reference(family, task):
+    for config in family.tasks[task].checks:
+        assert finite_difference_error(family, config) < 1e-6
+
+
+def test_float64_loss_and_gradients_match_the_autograd_twin_by_name(family, task):
+    twin = importlib.import_module(f"tests.families.{family.name}.twin")
+    for config in family.tasks[task].checks:
+        params = spread_params(family, config)
+        loss, gradient, batch, constants = compiled_gradient(family, config, params)
+        layout = family.layout(config)
+        named = {name: torch.tensor(value, requires_grad=True) for name, value in views(layout, params).items()}
+        expected = twin.loss(config, named, constants, batch)
+        expected.backward()
+        assert loss == pytest.approx(expected.item(), rel=1e-9)
+        for name, ours in views(layout, gradient).items():
+            theirs = named[name].grad.numpy()
+            largest = np.abs(theirs).max()
+            assert np.abs(ours - theirs).max() <= 1e-6 * largest + 1e-12, name
+
+
+def test_float32_agrees_with_float64(family, task):
+    for config in family.tasks[task].checks:
+        params = spread_params(family, config)
+        loss64, wide, _, _ = compiled_gradient(family, config, params)
+        loss32, narrow, _, _ = compiled_gradient(family, config, params.astype(np.float32))
+        assert loss32 == pytest.approx(loss64, rel=1e-3)
+        for name, start, end, _ in spans(family.layout(config)):
+            scale = np.abs(wide[start:end]).max()
+            assert np.abs(wide[start:end] - narrow[start:end]).max() <= 1e-3 * scale, name
+
+
+def test_one_step_changes_every_parameter_that_can_change(family, task):
+    config = override(family.tasks[task].checks[0], {"weight_decay": 0.0})
+    params = spread_params(family, config).astype(np.float32)
+    with Workers(1) as team:
+        trainer = Trainer(family, resolve(config), team)
+        trainer.params[:] = params
+        trainer.step()
+        can_change = trainer.gradient != 0
+        assert can_change.mean() > 0.5
+        np.testing.assert_array_equal(trainer.params != params, can_change)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_the_same_bits_for_any_worker_count(family, task, batch_size):
+    config = override(small(family, task), {"batch_size": batch_size})
+    assert len(set(compare(family, config, COUNTS, 3).values())) == 1
+
+
+def test_seed_and_step_decide_the_batch_and_nothing_else(family, task):
+    def drawn(seed, step):
+        config = override(small(family, task), {"seed": seed})
+        return [array.tobytes() for array in family.batch(config, family.load(config), step).arrays]
+
+    assert drawn(11, 4) == drawn(11, 4)
+    assert drawn(11, 4) != drawn(12, 4)
+    assert drawn(11, 4) != drawn(11, 5)
+
+
+def test_waves_and_micro_batches_change_no_bit(family, task):
+    """19 samples: an odd number of groups and units, cut in every way."""
+    config = override(small(family, task), {"batch_size": 19})
+    unit = 4 * family.slot_size(config)
+    most_units = int(family.groups(config, family.batch(config, family.load(config), 0)).max())
+    tight = -(-(most_units * unit + family.group_bytes(config)) // (1 << 20))
+    variants = [{}, {"micro_batches": 2}, {"micro_batches": 5}, {"micro_batches": 19}, {"slot_memory": tight}]
+    found = {compare(family, override(config, change), (2,), 2)[2] for change in variants}
+    assert len(found) == 1
+
+
+def test_resume_in_the_middle_equals_the_whole_at_any_worker_count(family, task, tmp_path):
+    cadence = {"checkpoint_every": 3, "eval_every": 2, "log_every": 1, "keep": 9}
+    settings = {"preset": "small", "steps": 8, "schedule_steps": 8, **cadence}
+    whole = api.train(task, out=tmp_path / "whole", workers=1, **settings)
+    part = api.train(task, out=tmp_path / "part", workers=2, **{**settings, "steps": 5})
+    again = api.resume(part.path, steps=8, workers=3)
+    assert again.outcome.weights == whole.outcome.weights
+    assert (part.path / "metrics.csv").read_bytes() == (whole.path / "metrics.csv").read_bytes()
+    rewound = api.resume(part.path, workers=1, checkpoint="3")
+    assert rewound.outcome.weights == whole.outcome.weights
+
+
+def test_every_metric_column_is_filled(family, task, tmp_path):
+    run = api.train(task, out=tmp_path / "run", preset="small", steps=4, eval_every=2, log_every=1)
+    for name, column in run.metrics.items():
+        assert np.isfinite(column[1::2]).all(), name
+    assert run.weights_hash == run.outcome.weights
+
+
+def test_flops_and_memory_are_stated(family, task):
+    config = family.tasks[task].presets["full"]
+    assert family.flops(config) > 1e6
+    assert family.group_bytes(config) > 0
