@@ -118,7 +118,9 @@ def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     for name, table in tables.items():
         lines.append(f"[{name}]")
         # JSON's strings, numbers, booleans and arrays are TOML's too.
-        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items() if value is not None]
+        lines += [
+            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items() if value is not None
+        ]
         lines.append("")
     return "\n".join(lines)
 

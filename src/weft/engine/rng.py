@@ -20,6 +20,7 @@ class Purpose(IntEnum):
     BATCH = 1
     EVALUATION = 2
     RENDER = 3
+    FIRE = 4
 
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

@@ -33,7 +33,7 @@ def neighbourhoods(grid, periodic):
 def loss(config, logits, wires, batch):
     grid = torch.tensor(batch.arrays.grids, dtype=torch.float64)
     targets = torch.tensor(batch.arrays.targets, dtype=torch.float64)
-    for _ in range(config.ca_steps):
+    for t in range(config.ca_steps):
         # (B, H, W, C, K, …): every kernel sees every channel
         x = neighbourhoods(grid, config.boundary == "periodic").unsqueeze(-2)
         x = x.expand(*x.shape[:-2], config.kernels, 9)
@@ -43,5 +43,8 @@ def loss(config, logits, wires, batch):
         x = torch.cat([grid, seen], dim=-1)
         for i in range(len(config.update)):
             x = layer(x, wires[f"update.{i}.wires"], logits[f"update.{i}.logits"])
+        if batch.arrays.fire.size:
+            fired = torch.tensor(batch.arrays.fire[t].reshape(1, *grid.shape[1:3], 1) > 0)
+            x = torch.where(fired, x, grid)
         grid = x
     return ((grid[..., : targets.shape[-1]] - targets) ** 2).sum()

@@ -26,8 +26,8 @@ def from_planes(planes: Array, shape: tuple[int, ...]) -> Array:
 
 
 def rollout(
-    config: LogicConfig, wires: Constants, coef: Array, grids: Array, plan: Tiling, steps: int, workers: Workers,
-    depth: int = 2,
+    config: LogicConfig, wires: Constants, coef: Array, grids: Array, fire: Array, plan: Tiling, steps: int,
+    workers: Workers, depth: int = 2,
 ) -> Array:  # fmt: skip
     """Run `steps` CA steps; the states buffer (depth, C, S·N + 1), step t at t mod depth."""
     samples, height, width, channels = grids.shape
@@ -39,14 +39,14 @@ def rollout(
         forward_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
         states, workers.per_worker("values", program.live_size, coef.dtype),
         neighbour_columns(samples, height, width, config.boundary == "periodic"),
-        coef, program.full, program.live, program.live_outputs, program.wide,
+        coef, fire, program.full, program.live, program.live_outputs, program.wide,
         plan.tiles, plan.tile_group, plan.group_tiles, steps, config.lanes,
     )  # fmt: skip
     return states
 
 
 def gradient(
-    config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array,
+    config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array, fire: Array,
     plan: Tiling, sums: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
     """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
@@ -56,6 +56,7 @@ def gradient(
     dtype = logits.dtype
     states = workers.buffer("states", (config.ca_steps, channels, columns), dtype)
     patches = workers.buffer("patches", (2, POSITIONS * channels, columns), dtype)
+    kept = workers.buffer("kept", (2, channels, columns), dtype)
     wanted = workers.buffer("targets", (targets.shape[-1], columns), dtype)
     states[:, :, -1] = 0
     patches[:, :, -1] = 0
@@ -63,11 +64,11 @@ def gradient(
     to_planes(targets, wanted)
     workers.run(
         gradient_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
-        sums, losses, patches, states, wanted,
+        sums, losses, patches, kept, states, wanted,
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, config.boundary == "periodic"),
-        soft_coefficients(logits), program.full, program.live, program.adjoint, program.unread,
+        soft_coefficients(logits), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
         plan.tiles, plan.tile_group, plan.group_tiles, config.ca_steps, config.lanes,
     )  # fmt: skip

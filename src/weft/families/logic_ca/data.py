@@ -11,20 +11,25 @@ from weft.engine.arrays import Array
 from weft.engine.family import Batch
 from weft.engine.rng import Purpose
 from weft.families.logic_ca.config import LogicConfig
+from weft.families.logic_ca.pictures import to_bits
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
 
 
 class Boards(NamedTuple):
-    """grids (B, H, W, C) and targets (B, H, W, k), float32, values 0 and 1."""
+    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1; fire (T, N) uint8, empty if all cells do."""
 
     grids: Array
     targets: Array
+    fire: Array
+
+
+ALWAYS = np.zeros((0, 0), np.uint8)  # no mask: every cell fires
 
 
 class LogicData(NamedTuple):
     patterns: Boards | None  # Life on 3×3: all 512 starts, and what becomes of them
-    target: Array | None  # checkerboard: (H, W, 1)
+    target: Array | None  # (H, W, k); None for Life, whose target follows from the start
 
 
 def checkerboard(height: int, width: int, square: int) -> Array:
@@ -57,7 +62,9 @@ def load(config: LogicConfig) -> LogicData:
         if (config.height, config.width) != (3, 3):
             return LogicData(None, None)
         starts = life_patterns()
-        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps)), None)
+        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps), ALWAYS), None)
+    if config.rule == "grow":
+        return LogicData(None, to_bits(config.target))
     return LogicData(None, checkerboard(config.height, config.width, config.square))
 
 
@@ -70,30 +77,57 @@ def random_grids(
     return drawn.astype(np.float32).reshape(count, height, width, config.channels)
 
 
-def as_batch(grids: Array, targets: Array) -> Batch:
+def start_grids(
+    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+) -> Array:
+    """Where the cells begin: random bits, one full cell in the middle, or nothing at all."""
+    if config.start == "random":
+        return random_grids(config, count, purpose, step, size)
+    height, width = size or (config.height, config.width)
+    grids = np.zeros((count, height, width, config.channels), np.float32)
+    if config.start == "centre":
+        grids[:, height // 2, width // 2] = 1
+    return grids
+
+
+def fire_masks(
+    config: LogicConfig, purpose: Purpose, step: int, ca_steps: int, cells: int, rate: float | None = None
+) -> Array:
+    """(ca_steps, cells) uint8: who updates when. One mask for all channels and samples, soft and hard alike."""
+    chance = config.fire_rate if rate is None else rate
+    if chance >= 1:
+        return ALWAYS
+    drawn = rng.words((ca_steps, cells), config.seed, Purpose.FIRE, step, extra=int(purpose))
+    return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
+
+
+def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
     """The loss is a sum over samples, as published: nothing to divide by."""
-    return Batch(Boards(grids, targets), len(grids), 1.0)
+    fire = fire_masks(config, purpose, step, config.ca_steps, grids[0, ..., 0].size)
+    return Batch(Boards(grids, targets, fire), len(grids), 1.0)
 
 
-def with_targets(config: LogicConfig, data: LogicData, grids: Array) -> Batch:
+def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
     if data.target is None:
         targets = life_rollout(grids, config.ca_steps)
     else:
         targets = np.broadcast_to(data.target, (len(grids), *data.target.shape))
-    return as_batch(grids, targets)
+    return as_batch(config, grids, targets, purpose, step)
 
 
 def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
     """The starts of one training step."""
     if data.patterns is not None:
         chosen = rng.integers((1, config.batch_size), LIFE_PATTERNS, config.seed, Purpose.BATCH, step)[0]
-        return as_batch(data.patterns.grids[chosen], data.patterns.targets[chosen])
-    return with_targets(config, data, random_grids(config, config.batch_size, Purpose.BATCH, step))
+        return as_batch(config, data.patterns.grids[chosen], data.patterns.targets[chosen], Purpose.BATCH, step)
+    grids = start_grids(config, config.batch_size, Purpose.BATCH, step)
+    return with_targets(config, data, grids, Purpose.BATCH, step)
 
 
 def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
-    """All 512 patterns for Life; otherwise random starts that training does not draw."""
+    """All 512 patterns for Life, the one start of a picture; otherwise random starts that training does not draw."""
     if data.patterns is not None:
-        return as_batch(*data.patterns)
-    count = max(64, config.eval_samples) if full else config.eval_samples
-    return with_targets(config, data, random_grids(config, count, Purpose.EVALUATION, 0))
+        return as_batch(config, data.patterns.grids, data.patterns.targets, Purpose.EVALUATION, 0)
+    count = 1 if config.start != "random" else max(64, config.eval_samples) if full else config.eval_samples
+    grids = start_grids(config, count, Purpose.EVALUATION, 0)
+    return with_targets(config, data, grids, Purpose.EVALUATION, 0)

@@ -35,7 +35,7 @@ def slot_size(config: LogicConfig) -> int:
 def group_bytes(config: LogicConfig) -> int:
     """Grids of every CA step, two steps of patch gradients and the neighbour table, for the samples of a group."""
     cells = config.height * config.width * max(1, config.lanes // (config.height * config.width))
-    return 4 * cells * ((config.ca_steps + 1) * config.channels + 2 * POSITIONS * config.channels + POSITIONS)
+    return 4 * cells * (config.channels * (config.ca_steps + 1 + 2 * POSITIONS + 2) + POSITIONS)
 
 
 def groups(config: LogicConfig, batch: Batch) -> Array:
@@ -51,7 +51,8 @@ def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Ti
     """The wave's samples and its part of the plan."""
     plan = _tiling(config, batch)
     first, last = plan.group_samples[[wave.first_group, wave.last_group]]
-    return data.Boards(batch.arrays.grids[first:last], batch.arrays.targets[first:last]), of_wave(plan, wave)
+    boards = batch.arrays
+    return data.Boards(boards.grids[first:last], boards.targets[first:last], boards.fire), of_wave(plan, wave)
 
 
 def gradient(
@@ -76,7 +77,7 @@ def evaluate(
     k = boards.targets.shape[-1]
     wanted = boards.targets.reshape(-1, k).T
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
-        states = automaton.rollout(config, constants, coef, boards.grids, plan, config.ca_steps, workers)
+        states = automaton.rollout(config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers)
         final = states[config.ca_steps % 2, :k, :-1].astype(np.float64)
         squares = ((final - wanted) ** 2).sum(axis=0)
         rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])

@@ -6,6 +6,8 @@ Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gate
   patches     (2, 9·C, S·N + 1) gradients of the cells' inputs, of the CA step in work and the one before it
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
+  fire        (T, N)            1 where a cell takes its new state; empty when all do
+  kept        (2, C, S·N + 1)   gradients that passed an unfired cell by, like patches
   values, adjoint               a worker's own scratch, laid out by program.py
 
 Tiles of a group wait for each other at every CA step: a group's count of finished tasks says when all its tiles have
@@ -66,14 +68,45 @@ def backward_gates(
 
 
 @kernel
+def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: int, start: int, count: int) -> None:
+    """Cells that do not fire at CA step t keep their state, in all channels."""
+    if fire.shape[0] == 0:
+        return
+    cells = fire.shape[1]
+    for c in range(outputs.shape[0]):
+        base = outputs[c]
+        for lane in range(count):
+            if not fire[t, (start + lane) % cells]:
+                values[base + lane] = state[c, start + lane]
+
+
+@kernel
+def pass_by_unfired(adjoint: Array, kept: Array, outputs: Array, fire: Array, t: int, start: int, count: int) -> None:
+    """… and pass their gradient straight through: it skips the gates and waits in `kept` for the step before."""
+    if fire.shape[0] == 0:
+        return
+    cells = fire.shape[1]
+    for c in range(outputs.shape[0]):
+        base = outputs[c]
+        for lane in range(count):
+            column = start + lane
+            if fire[t, column % cells]:
+                kept[c, column] = 0
+            else:
+                kept[c, column] = adjoint[base + lane]
+                adjoint[base + lane] = 0
+
+
+@kernel
 def forward_tile(
-    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array,
+    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array, fire: Array, t: int,
     full: Array, live: Array, outputs: Array, wide: int, start: int, count: int, lanes: int,
 ) -> None:  # fmt: skip
-    """One CA step of the cells start … start + count."""
+    """CA step t of the cells start … start + count."""
     channels = state.shape[0]
     gather_patch(values, state, neighbours, start, count, lanes)
     forward_gates(values, live, full, coef, wide, channels * lanes, lanes)
+    keep_unfired(values, outputs, state, fire, t, start, count)
     for c in range(channels):
         for lane in range(count):
             state_out[c, start + lane] = values[outputs[c] + lane]
@@ -81,8 +114,9 @@ def forward_tile(
 
 @kernel
 def gather_adjoint(
-    adjoint: Array, outputs: Array, patches: Array, neighbours: Array, start: int, count: int, lanes: int
-) -> None:
+    adjoint: Array, outputs: Array, patches: Array, kept: Array, fire: Array, neighbours: Array,
+    start: int, count: int, lanes: int,
+) -> None:  # fmt: skip
     """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
     channels = outputs.shape[0]
     for c in range(channels):
@@ -92,21 +126,18 @@ def gather_adjoint(
             for p in range(1, 9):
                 total += patches[p * channels + c, neighbours[8 - p, start + lane]]
             adjoint[base + lane] = total
+        if fire.shape[0] > 0:
+            for lane in range(count):
+                adjoint[base + lane] += kept[c, start + lane]
         for lane in range(count, lanes):
             adjoint[base + lane] = 0
 
 
 @kernel
 def loss_tile(
-    adjoint: Array,
-    outputs: Array,
-    values: Array,
-    full_outputs: Array,
-    targets: Array,
-    start: int,
-    count: int,
-    lanes: int,
-) -> float:
+    adjoint: Array, outputs: Array, values: Array, full_outputs: Array, targets: Array,
+    start: int, count: int, lanes: int,
+) -> float:  # fmt: skip
     """Σ (y − target)² over the tile's target channels, and its derivative."""
     total = 0.0
     for c in range(outputs.shape[0]):
@@ -124,8 +155,9 @@ def loss_tile(
 @kernel
 def forward_worker(
     worker: int, claims: Array, progress: Array, clock: Array,
-    states: Array, values: Array, neighbours: Array, coef: Array, full: Array, live: Array, live_outputs: Array,
-    wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
+    states: Array, values: Array, neighbours: Array, coef: Array, fire: Array,
+    full: Array, live: Array, live_outputs: Array, wide: int,
+    tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
     """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
     units, depth, mine = tile_group.size, states.shape[0], values[worker]
@@ -143,7 +175,7 @@ def forward_worker(
         ready = ticks()
         start = tiles[u]
         forward_tile(
-            states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, full, live, live_outputs,
+            states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, fire, t, full, live, live_outputs,
             wide, start, tiles[u + 1] - start, lanes,
         )  # fmt: skip
         finish(progress, group)
@@ -154,8 +186,9 @@ def forward_worker(
 @kernel
 def gradient_worker(
     worker: int, claims: Array, progress: Array, clock: Array,
-    sums: Array, losses: Array, patches: Array, states: Array, targets: Array, values: Array, adjoint: Array,
-    neighbours: Array, coef: Array, full: Array, live: Array, places: Array, unread: Array,
+    sums: Array, losses: Array, patches: Array, kept: Array, states: Array, targets: Array,
+    values: Array, adjoint: Array, neighbours: Array, coef: Array, fire: Array,
+    full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
     wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
@@ -179,7 +212,7 @@ def gradient_worker(
         count = tiles[u + 1] - start
         if level < steps - 1:
             forward_tile(
-                states[level + 1], states[level], mine, neighbours, coef, full, live, live_outputs,
+                states[level + 1], states[level], mine, neighbours, coef, fire, level, full, live, live_outputs,
                 wide, start, count, lanes,
             )  # fmt: skip
             turned = ticks()
@@ -190,9 +223,14 @@ def gradient_worker(
             turned = ticks()
             if t == steps - 1:
                 sums[u] = 0
+                keep_unfired(mine, full_outputs, states[t], fire, t, start, count)
                 losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
             else:
-                gather_adjoint(gradients, adjoint_outputs, patches[(t + 1) % 2], neighbours, start, count, lanes)
+                gather_adjoint(
+                    gradients, adjoint_outputs, patches[(t + 1) % 2], kept[(t + 1) % 2], fire, neighbours,
+                    start, count, lanes,
+                )  # fmt: skip
+            pass_by_unfired(gradients, kept[t % 2], adjoint_outputs, fire, t, start, count)
             for block in unread:
                 for lane in range(lanes):
                     gradients[block + lane] = 0

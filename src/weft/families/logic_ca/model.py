@@ -14,6 +14,7 @@ from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
 from weft.families.logic_ca import automaton
 from weft.families.logic_ca.config import LogicConfig, layout
+from weft.families.logic_ca.data import ALWAYS
 from weft.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
 from weft.families.logic_ca.tiling import Tiling, tiling
 
@@ -40,10 +41,15 @@ class LogicModel:
         steps: int,
         soft: bool = False,
         trajectory: bool = False,
+        fire: Array | None = None,
         workers: int | str | Workers = "auto",
     ) -> Array:
-        """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
+        """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C).
+
+        fire (steps, H, W): cells where it is 0 keep their state at that step; by default every cell updates.
+        """
         grids = self._check(grids)
+        masks = self._masks(fire, grids, steps)
         if steps < 0:
             raise WeftError(f"steps is {steps}; it must be at least 0")
         logits = self.weights.reshape(-1, 16)
@@ -51,16 +57,17 @@ class LogicModel:
         with team_of(workers) as team:
             coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
             depth = steps + 1 if trajectory else 2
-            states = automaton.rollout(self.config, self.constants, coef, grids, plan, steps, team, depth)
+            states = automaton.rollout(self.config, self.constants, coef, grids, masks, plan, steps, team, depth)
             if trajectory:
                 return np.stack([automaton.from_planes(planes, grids.shape) for planes in states])
             return automaton.from_planes(states[steps % 2], grids.shape)
 
     def loss_and_gradient(
-        self, grids: Array, targets: Array, workers: int | str | Workers = "auto"
+        self, grids: Array, targets: Array, fire: Array | None = None, workers: int | str | Workers = "auto"
     ) -> tuple[float, dict[str, Array]]:
         """Soft loss after config.ca_steps steps, and d loss / d logits by name. Targets (B, H, W) or (B, H, W, k)."""
         grids = self._check(grids)
+        masks = self._masks(fire, grids, self.config.ca_steps)
         wanted = np.asarray(targets, self.weights.dtype)
         wanted = wanted[..., None] if wanted.ndim == 3 else wanted
         if wanted.shape[:3] != grids.shape[:3] or not 1 <= wanted.shape[-1] <= self.config.channels:
@@ -73,13 +80,20 @@ class LogicModel:
         units = len(plan.tile_group)
         sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
         with team_of(workers) as team:
-            automaton.gradient(self.config, self.constants, logits, grids, wanted, plan, sums, losses, team)
+            automaton.gradient(self.config, self.constants, logits, grids, wanted, masks, plan, sums, losses, team)
             total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
             total.push(sums.reshape(units, -1), team)
             loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
             gradient = pull_back(logits, merged)
             return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
+
+    def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
+        if fire is None:
+            return ALWAYS
+        if np.shape(fire) != (steps, *grids.shape[1:3]):
+            raise WeftError(f"fire has shape {np.shape(fire)}; it must be (steps, H, W) = {(steps, *grids.shape[1:3])}")
+        return np.asarray(fire).astype(np.uint8).reshape(steps, -1)
 
     def _plan(self, grids: Array) -> Tiling:
         return tiling(len(grids), grids[0, ..., 0].size, self.config.lanes)

@@ -83,14 +83,32 @@ def step(config: LogicConfig, params: Mapping[str, Array], grids: Array, soft: b
     return x
 
 
-def rollout(config: LogicConfig, params: Mapping[str, Array], grids: Array, steps: int, soft: bool = True) -> Array:
-    """The state after `steps` steps."""
-    for _ in range(steps):
-        grids = step(config, params, grids, soft)
+def rollout(
+    config: LogicConfig,
+    params: Mapping[str, Array],
+    grids: Array,
+    steps: int,
+    soft: bool = True,
+    fire: Array | None = None,
+) -> Array:
+    """The state after `steps` steps. fire (steps, H·W): cells where it is 0 keep their state."""
+    for t in range(steps):
+        after = step(config, params, grids, soft)
+        if fire is not None and fire.size:
+            fired = fire[t].reshape(1, *grids.shape[1:3], 1)
+            after = np.where(fired, after, grids)
+        grids = after
     return grids
 
 
-def loss(config: LogicConfig, params: Mapping[str, Array], grids: Array, targets: Array, soft: bool = True) -> float:
+def loss(
+    config: LogicConfig,
+    params: Mapping[str, Array],
+    grids: Array,
+    targets: Array,
+    fire: Array | None = None,
+    soft: bool = True,
+) -> float:
     """Σ (the first k channels of the last state − target)², over cells and batch; targets (B, H, W, k)."""
-    final = rollout(config, params, np.asarray(grids, np.float64), config.ca_steps, soft)
+    final = rollout(config, params, np.asarray(grids, np.float64), config.ca_steps, soft, fire)
     return float(((final[..., : targets.shape[-1]] - targets) ** 2).sum())

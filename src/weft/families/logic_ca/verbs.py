@@ -23,7 +23,7 @@ def report(model: LogicModel, boards: data.LogicData, workers: Workers) -> list[
     config = model.config
     batch = data.evaluation(config, boards, full=True)
     name = f"all {batch.samples} patterns" if boards.patterns is not None else f"{batch.samples} unseen starts"
-    starts, wanted = batch.arrays
+    starts, wanted, _ = batch.arrays
     rows = [_judged(f"{name}, {config.ca_steps} steps", model, starts, wanted, config.ca_steps, workers)]
     if config.rule == "life":
         soups = data.random_grids(config, SOUPS, Purpose.EVALUATION, 1, (SOUP_SIDE, SOUP_SIDE))
