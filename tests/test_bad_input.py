@@ -63,7 +63,7 @@ def refused(done, *words):
 
 
 CASES = {
-    "misspelt task": (["train", "chekerboard"], "'chekerboard'", "did you mean checkerboard?", "weft tasks"),
+    "misspelt task": (["train", "chekerboard"], "'chekerboard'", "did you mean checkerboard", "weft tasks"),
     "no such task": (["train", "zzz"], "'zzz'", "checkerboard", "life", "weft tasks"),
     "no such task to verify": (["verify", "lyfe"], "'lyfe'", "did you mean life?"),
     "no such task to time": (["bench", "lyfe"], "'lyfe'", "did you mean life?"),

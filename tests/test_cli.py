@@ -23,7 +23,7 @@ from weft.engine.params import weights_hash
 from weft.verify import bits
 
 STEPS = 12
-CADENCE = sets(log_every=1, checkpoint_every=4, eval_every=5)
+CADENCE = sets(log_every=1, checkpoint_every=4, eval_every=5, keep=9)
 SMALL = ["--preset", "small", "--workers", "1", *CADENCE]
 
 
@@ -374,14 +374,17 @@ def test_a_model_refuses_other_shapes(trained):
 
 
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path):
-    """A run that would last for hours is interrupted, and continued to the bits of one that was not."""
+    """A run that would last for days is interrupted, and continued to the bits of one that was not."""
     endless = [*SMALL, *sets(checkpoint_every=10**9, eval_every=0, schedule="cosine", schedule_steps=10**4)]
     process = start("train", "life", *endless, "--steps", 10**9, "--out", "run", cwd=tmp_path)
     metrics = tmp_path / "run/metrics.csv"
-    while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") > 3):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=TIMEOUT)
+    try:
+        while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") > 3):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
     assert process.returncode == 130, err
     assert "continue with: weft resume run" in out
     assert "Traceback" not in err

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from weft.config import TrainConfig, build, override, read_toml
+from weft.config import TrainConfig, override, read_toml
 from weft.engine import checkpoint as checkpoints
 from weft.engine.arrays import Array
 from weft.engine.family import Family
@@ -21,6 +18,7 @@ from weft.engine.train import Observer, Outcome, latest_weights, resolve, run_tr
 from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families import discover, find_preset, find_task
+from weft.report.plots import read_columns
 
 RUNS = Path("runs")
 
@@ -44,10 +42,7 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, Array]:
         """metrics.csv by column; what was not measured at a step is NaN."""
-        with (self.path / METRICS).open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        columns = rows[0].keys() if rows else ()
-        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}
+        return read_columns(self.path / METRICS)
 
     @property
     def model(self) -> Any:
@@ -109,16 +104,13 @@ def resume(
     with Workers(workers) as team:
         run = open_run(path)
         changed = {key: value for key, value in (("steps", steps), ("keep", keep)) if value is not None}
-        if changed:
-            run.config = build(type(run.config), {**run.config.model_dump(), **changed})
         saved = checkpoints.steps_saved(run.checkpoints)
         if steps is not None and checkpoint == "last" and saved and steps < saved[-1]:
             raise WeftError(
                 f"steps is {steps}; the run is already at step {saved[-1]}; set --steps to at least {saved[-1]}"
             )
         if changed:
-            with run.lock():
-                run.write_config()
+            run.change(changed)
         return Run(run.path, run_training(run, team, checkpoint, observe))
 
 

@@ -125,7 +125,10 @@ def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def config_hash(family: str, task: str, config: TrainConfig) -> str:
-    """What must be equal for a checkpoint to be continued exactly."""
-    kept = {key: value for key, value in config.model_dump(mode="json").items() if key not in OUTSIDE_HASH}
+def config_hash(family: str, task: str, values: Mapping[str, Any]) -> str:
+    """What must be equal for a checkpoint to be continued exactly: the values as config.toml has them.
+
+    Keys that a later version adds are not in an old run's file, so its hash stays what it was.
+    """
+    kept = {key: value for key, value in values.items() if key not in OUTSIDE_HASH and value is not None}
     return hashlib.sha256(json.dumps([family, task, kept], sort_keys=True).encode()).hexdigest()

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from weft import api
 from weft.cli.common import CheckpointOption, RunPath, WorkerOption, print_table
+from weft.engine.family import Report
 from weft.engine.train import latest_weights
 from weft.engine.workers import Workers
+from weft.errors import WeftError
+from weft.report.plots import plot_curves
 
 
-def evaluate(folder: RunPath, workers: WorkerOption = "auto", checkpoint: CheckpointOption = "last") -> None:
-    """Test a trained model on full evaluation sets."""
+def evaluate(
+    folder: RunPath,
+    workers: WorkerOption = "auto",
+    checkpoint: CheckpointOption = "last",
+    against: Annotated[
+        Path | None, typer.Option("--against", help="another run: its curve goes into the same plot")
+    ] = None,
+) -> None:
+    """Test a trained model: full evaluation sets, and the experiments of its family."""
     with Workers(workers) as team:
-        run = api.open_run(folder)
-        params, found, path = latest_weights(run, checkpoint)
-        model = run.family.model(run.config, params, found.constants)
-        rows = run.family.report(model, run.family.load(run.config), team)
-    print_table(
-        tuple(rows[0]), [tuple(_shown(cell) for cell in row.values()) for row in rows], f"{run.task}, {path.name}"
-    )
+        found, title, path = _report(folder, checkpoint, team)
+        if against is not None:
+            other, _, _ = _report(against, checkpoint, team)
+            if not (found.curves and other.curves):
+                raise WeftError(f"--against {against}: these runs have no curve to compare; leave it out")
+            found.curves |= other.curves
+    rows = [tuple(_shown(cell) for cell in row.values()) for row in found.rows]
+    print_table(tuple(found.rows[0]), rows, title)
     typer.echo(f"checkpoint {path}")
+    if found.curves:
+        drawn = plot_curves(folder / "plots" / "robustness.png", found.curves, found.title, found.x, found.y)
+        typer.echo(f"wrote {drawn}")
+
+
+def _report(folder: Path, checkpoint: str, team: Workers) -> tuple[Report, str, Path]:
+    run = api.open_run(folder)
+    params, found, path = latest_weights(run, checkpoint)
+    model = run.family.model(run.config, params, found.constants)
+    return run.family.report(model, team), f"{run.task}, {path.name}", path
 
 
 def _shown(cell: object) -> str:
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)

@@ -20,6 +20,11 @@ def render(
     seed: Annotated[int, typer.Option("--seed", min=0, help="of the random start")] = 0,
     soft: Annotated[bool, typer.Option("--soft", help="the soft gates instead of the learned circuit")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="folder for the pictures; default: DIR/pictures")] = None,
+    damage: Annotated[
+        str | None,
+        typer.Option("--damage", metavar="HxW@FIRST-LAST", help="clear a block in the middle, such as 20x20@20-60"),
+    ] = None,
+    asynchronous: Annotated[bool, typer.Option("--async", help="let each cell update with probability 0.6")] = False,
     workers: WorkerOption = "auto",
     checkpoint: CheckpointOption = "last",
 ) -> None:
@@ -29,7 +34,9 @@ def render(
         raise WeftError(f"{folder} is a {run.family.name} run; render draws automata; try: weft eval {folder}")
     size = parse_grid(grid) if grid else None
     model = api.load(folder, checkpoint)
-    paths = run.family.verbs["render"](model, out or folder / "pictures", steps, size, seed, soft, workers)
+    paths = run.family.verbs["render"](
+        model, out or folder / "pictures", steps, size, seed, soft, damage, asynchronous, workers
+    )
     for path in paths:
         typer.echo(f"wrote {path}")
 

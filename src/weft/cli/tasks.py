@@ -6,6 +6,8 @@ from weft.cli.common import console, print_table
 from weft.engine.family import parameter_count
 from weft.families import discover
 
+ABOUT = {"small": "the same, smaller: a first look in seconds", "published": "the recipe exactly as published"}
+
 
 def tasks() -> None:
     """What can be trained, with sizes and what to expect."""
@@ -13,11 +15,7 @@ def tasks() -> None:
         rows = []
         for name, task in family.tasks.items():
             for preset, config in task.presets.items():
-                about = (
-                    f"{task.summary}; {task.expect}"
-                    if preset == "full"
-                    else "the same, smaller: a first look in seconds"
-                )
+                about = ABOUT.get(preset, "") if preset != "full" else f"{task.summary}; {task.expect}"
                 size = f"{parameter_count(family, config):,}"
                 rows.append((name, preset, size, f"{config.steps:,}", config.batch_size, about))
         print_table(

@@ -20,6 +20,7 @@ from weft.cli.common import (
 )
 from weft.errors import WeftError
 from weft.families import find_task
+from weft.report.plots import plot_losses
 
 ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
 
@@ -65,8 +66,9 @@ def finish(run: api.Run) -> None:
         raise typer.Exit(130)
     if run.outcome.stopped_early:
         typer.echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
+    opened = api.open_run(run.path)
+    plot_losses(run.path, opened.task)
     typer.echo(f"run {run.path}")
     typer.echo(f"weights sha256:{run.outcome.weights}")
-    verbs = api.open_run(run.path).family.verbs
-    look = next(iter(verbs), "eval")
+    look = next(iter(opened.family.verbs), "eval")
     typer.echo(f"next: weft {look} {run.path}")

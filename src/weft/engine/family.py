@@ -49,6 +49,17 @@ class Task:
     checks: tuple[TrainConfig, ...]  # small enough to hold the kernels to the reference by finite differences
 
 
+@dataclass
+class Report:
+    """What `weft eval` prints, and curves to plot, if there are any."""
+
+    rows: list[dict[str, Any]]
+    curves: dict[str, Array] = field(default_factory=dict)
+    title: str = ""
+    x: str = ""
+    y: str = ""
+
+
 @dataclass(frozen=True)
 class Family:
     name: str
@@ -82,7 +93,7 @@ class Family:
     best_metric: str  # the one, lower is better, that picks the best checkpoint
 
     model: Callable[[Any, Params, Constants], Any]  # what weft.load returns
-    report: Callable[[Any, Any, Workers], list[dict[str, Any]]]  # (model, data, workers) → rows of `weft eval`
+    report: Callable[[Any, Workers], Report]  # (model, workers): what `weft eval` shows
     flops: Callable[[Any], float]  # floating-point operations of one training step
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
 

@@ -21,6 +21,8 @@ class Purpose(IntEnum):
     EVALUATION = 2
     RENDER = 3
     FIRE = 4
+    INIT = 5
+    HARDEN = 6
 
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

@@ -26,8 +26,11 @@ RECORDED_VERSIONS = ("weft", "numpy", "numba", "llvmlite", "scipy", "safetensors
 class RunFolder:
     """Paths and small files of one run."""
 
-    def __init__(self, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> None:
+    def __init__(
+        self, path: Path, family: Family, task: str, preset: str, config: TrainConfig, values: Mapping[str, Any]
+    ) -> None:
         self.path, self.family, self.task, self.preset, self.config = path, family, task, preset, config
+        self.values = dict(values)  # what config.toml holds
 
     @property
     def checkpoints(self) -> Path:
@@ -35,7 +38,7 @@ class RunFolder:
 
     @property
     def hash(self) -> str:
-        return config_hash(self.family.name, self.task, self.config)
+        return config_hash(self.family.name, self.task, self.values)
 
     @classmethod
     def create(cls, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> RunFolder:
@@ -47,7 +50,7 @@ class RunFolder:
                     f"continue it with: weft resume {path}, or choose another name"
                 )
             path.mkdir(parents=True, exist_ok=True)
-            run = cls(path, family, task, preset, config)
+            run = cls(path, family, task, preset, config, config.model_dump(mode="json"))
             with run.lock():
                 run.checkpoints.mkdir(exist_ok=True)
                 run.write_config()
@@ -65,14 +68,22 @@ class RunFolder:
         if head.get("family") not in families:
             raise WeftError(f"{path / CONFIG} names family {head.get('family')!r}; known: {', '.join(families)}")
         family = families[head["family"]]
-        config = build(family.config, tables.get("config", {}))
-        return cls(path, family, str(head.get("task")), str(head.get("preset")), config)
+        values = tables.get("config", {})
+        config = build(family.config, values)
+        return cls(path, family, str(head.get("task")), str(head.get("preset")), config, values)
+
+    def change(self, settings: Mapping[str, Any]) -> None:
+        """Change keys that are outside the hash, such as steps, and write them down."""
+        self.config = build(type(self.config), {**self.config.model_dump(), **settings})
+        self.values |= settings
+        with self.lock():
+            self.write_config()
 
     def write_config(self) -> None:
         """config.toml, replaced in one move."""
         tables = {
             "run": {"family": self.family.name, "task": self.task, "preset": self.preset},
-            "config": self.config.model_dump(mode="json"),
+            "config": self.values,
             "made_with": made_with(),
         }
         partial = self.path / f".{CONFIG}.partial"

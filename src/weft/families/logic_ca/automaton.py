@@ -8,7 +8,7 @@ from weft.engine.arrays import Array
 from weft.engine.family import Constants
 from weft.engine.workers import Workers
 from weft.families.logic_ca.config import POSITIONS, LogicConfig
-from weft.families.logic_ca.gates import soft_coefficients
+from weft.families.logic_ca.gates import training_coefficients
 from weft.families.logic_ca.kernels import forward_worker, gradient_worker
 from weft.families.logic_ca.program import compile_program
 from weft.families.logic_ca.tiling import Tiling, neighbour_columns
@@ -46,7 +46,7 @@ def rollout(
 
 
 def gradient(
-    config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array, fire: Array,
+    config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array, fire: Array, hard: Array,
     plan: Tiling, sums: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
     """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
@@ -68,7 +68,7 @@ def gradient(
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, config.boundary == "periodic"),
-        soft_coefficients(logits), fire, program.full, program.live, program.adjoint, program.unread,
+        training_coefficients(logits, hard), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
         plan.tiles, plan.tile_group, plan.group_tiles, config.ca_steps, config.lanes,
     )  # fmt: skip

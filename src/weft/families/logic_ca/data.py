@@ -10,7 +10,7 @@ from weft.engine import rng
 from weft.engine.arrays import Array
 from weft.engine.family import Batch
 from weft.engine.rng import Purpose
-from weft.families.logic_ca.config import LogicConfig
+from weft.families.logic_ca.config import LogicConfig, gate_count
 from weft.families.logic_ca.pictures import to_bits
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
@@ -22,9 +22,11 @@ class Boards(NamedTuple):
     grids: Array
     targets: Array
     fire: Array
+    hard: Array  # (G,) gates that compute hard in this training step, or empty
 
 
 ALWAYS = np.zeros((0, 0), np.uint8)  # no mask: every cell fires
+ALL_SOFT = np.zeros(0, bool)  # no gate is hardened
 
 
 class LogicData(NamedTuple):
@@ -62,7 +64,7 @@ def load(config: LogicConfig) -> LogicData:
         if (config.height, config.width) != (3, 3):
             return LogicData(None, None)
         starts = life_patterns()
-        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps), ALWAYS), None)
+        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps), ALWAYS, ALL_SOFT), None)
     if config.rule == "grow":
         return LogicData(None, to_bits(config.target))
     return LogicData(None, checkerboard(config.height, config.width, config.square))
@@ -101,10 +103,26 @@ def fire_masks(
     return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
 
 
+def hardened(config: LogicConfig, step: int) -> Array:
+    """(G,) gates that compute hard in this step: each with a chance that rises from 0 to 1 late in training.
+
+    A soft circuit can be right without its gates being decided. Training through more and more decided gates, with the
+    soft gradient (straight-through), closes the gap while there is still time to repair what it breaks.
+    """
+    if config.harden_from >= 1 or config.schedule_steps is None:
+        return ALL_SOFT
+    share = (step / config.schedule_steps - config.harden_from) / max(1e-9, config.harden_full - config.harden_from)
+    if share <= 0:
+        return ALL_SOFT
+    drawn = rng.words((1, gate_count(config)), config.seed, Purpose.HARDEN, step)[0] >> np.uint64(11)
+    return (drawn.astype(np.float64) + 0.5) * 2.0**-53 < share
+
+
 def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
     """The loss is a sum over samples, as published: nothing to divide by."""
     fire = fire_masks(config, purpose, step, config.ca_steps, grids[0, ..., 0].size)
-    return Batch(Boards(grids, targets, fire), len(grids), 1.0)
+    hard = hardened(config, step) if purpose == Purpose.BATCH else ALL_SOFT
+    return Batch(Boards(grids, targets, fire, hard), len(grids), 1.0)
 
 
 def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
+from weft.engine import rng
 from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import views
+from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.families.logic_ca import automaton, data, gates, reference, verbs
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
-from weft.families.logic_ca.gates import PASS_A, hard_coefficients, soft_coefficients
+from weft.families.logic_ca.gates import PASS_A, PASS_B, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
 from weft.families.logic_ca.tiling import Tiling, of_wave, tiling
 from weft.families.logic_ca.wiring import wires
@@ -22,9 +24,15 @@ START_LOGIT = 10.0  # of pass-through a, in every gate
 
 
 def init(config: LogicConfig, dtype: DTypeLike) -> Array:
-    """Every gate starts as almost a wire: it passes its input a on."""
+    """Every gate starts as almost a wire: it passes an input on, a as published."""
     logits = aligned((gate_count(config), 16), dtype)
-    logits[:, PASS_A] = START_LOGIT
+    passed = np.full(len(logits), PASS_A)
+    if config.residual == "mixed":
+        # All passing a, every kernel sees the same two neighbours; mixed, the kernels start by seeing all of them.
+        first, last = config.kernels * config.perceive[0], config.kernels * sum(config.perceive)
+        drawn = rng.bits((1, len(logits)), config.seed, Purpose.INIT, config.wiring_seed)[0, first:last]
+        passed[first:last][drawn == 1] = PASS_B
+    logits[np.arange(len(logits)), passed] = START_LOGIT
     return logits.reshape(-1)
 
 
@@ -52,7 +60,9 @@ def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Ti
     plan = _tiling(config, batch)
     first, last = plan.group_samples[[wave.first_group, wave.last_group]]
     boards = batch.arrays
-    return data.Boards(boards.grids[first:last], boards.targets[first:last], boards.fire), of_wave(plan, wave)
+    return data.Boards(boards.grids[first:last], boards.targets[first:last], boards.fire, boards.hard), of_wave(
+        plan, wave
+    )
 
 
 def gradient(
@@ -85,7 +95,8 @@ def evaluate(
 
 def reference_loss(config: LogicConfig, constants: Constants, params: Array, batch: Batch) -> float:
     named = {**views(layout(config), params), **constants}
-    return reference.loss(config, named, *batch.arrays) / batch.divisor
+    boards = batch.arrays
+    return reference.loss(config, named, boards.grids, boards.targets, boards.fire) / batch.divisor
 
 
 def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
 
-PASS_A = 3
+PASS_A, PASS_B = 3, 5
 
 # Columns are the operations; rows the coefficients of 1, a, b, ab.
 MATRIX = np.array(
@@ -97,6 +97,14 @@ def soft_coefficients(logits: Array) -> Array:
 def hard_coefficients(logits: Array) -> Array:
     """(G, 4) of the operation with the largest logit, the first among equals."""
     return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
+
+
+def training_coefficients(logits: Array, hard: Array) -> Array:
+    """(G, 4): soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft (straight-through)."""
+    coef = soft_coefficients(logits)
+    if hard.size:
+        coef[hard] = hard_coefficients(logits[hard])
+    return coef
 
 
 def pull_back(logits: Array, sums: Array) -> Array:

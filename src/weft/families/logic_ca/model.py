@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from weft.engine.params import views
 from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
 from weft.families.logic_ca import automaton
+from weft.families.logic_ca.circuit import Circuit, full_circuit, prune
 from weft.families.logic_ca.config import LogicConfig, layout
-from weft.families.logic_ca.data import ALWAYS
+from weft.families.logic_ca.data import ALL_SOFT, ALWAYS
 from weft.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
 from weft.families.logic_ca.tiling import Tiling, tiling
 
@@ -30,6 +32,11 @@ class LogicModel:
 
     def __post_init__(self) -> None:
         self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        """The learned circuit with everything superfluous removed; all channels kept."""
+        return prune(full_circuit(self.config, self.weights.reshape(-1, 16), self.constants))
 
     def astype(self, dtype: str) -> LogicModel:
         """The same model in float64 (for checks) or float32 (as trained)."""
@@ -80,7 +87,9 @@ class LogicModel:
         units = len(plan.tile_group)
         sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
         with team_of(workers) as team:
-            automaton.gradient(self.config, self.constants, logits, grids, wanted, masks, plan, sums, losses, team)
+            automaton.gradient(
+                self.config, self.constants, logits, grids, wanted, masks, ALL_SOFT, plan, sums, losses, team
+            )
             total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
             total.push(sums.reshape(units, -1), team)
             loss.push(losses, team)

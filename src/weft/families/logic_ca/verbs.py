@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from weft.engine.arrays import Array
+from weft.engine.family import Report
 from weft.engine.rng import Purpose
-from weft.engine.workers import Workers
+from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
 from weft.families.logic_ca import data
+from weft.families.logic_ca.experiments import ASYNC_RATE, Bench, Damage, fire_grid
 from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.packed import simulate
 
-SOUPS, SOUP_SIDE, SOUP_STEPS = 4, 64, 100
-LARGEST_RENDER = 4 << 20  # cells · steps · channels: what still makes a picture somebody wants to open
-
-
-def report(model: LogicModel, boards: data.LogicData, workers: Workers) -> list[dict[str, Any]]:
-    """Rows of `weft eval`: what was tried, how many cells were wrong with the hard circuit, out of how many."""
-    config = model.config
-    batch = data.evaluation(config, boards, full=True)
-    name = f"all {batch.samples} patterns" if boards.patterns is not None else f"{batch.samples} unseen starts"
-    starts, wanted, _ = batch.arrays
-    rows = [_judged(f"{name}, {config.ca_steps} steps", model, starts, wanted, config.ca_steps, workers)]
-    if config.rule == "life":
-        soups = data.random_grids(config, SOUPS, Purpose.EVALUATION, 1, (SOUP_SIDE, SOUP_SIDE))
-        wanted = data.life_rollout(soups, SOUP_STEPS)
-        title = f"{SOUPS} random {SOUP_SIDE}×{SOUP_SIDE} soups, {SOUP_STEPS} steps"
-        rows.append(_judged(title, model, soups, wanted, SOUP_STEPS, workers))
-    return rows
+LARGEST_RENDER = 16 << 20  # cells · steps: what still makes a picture somebody wants to open
 
 
-def _judged(test: str, model: LogicModel, grids: Array, wanted: Array, steps: int, workers: Workers) -> dict[str, Any]:
-    found = model.rollout(grids, steps, workers=workers)[..., : wanted.shape[-1]]
-    wrong = int((found != wanted).sum())
-    return {"test": test, "wrong cells": wrong, "of": wanted.size, "exact": wrong == 0}
+def report(model: LogicModel, workers: Workers) -> Report:
+    """The paper's tests of this kind of automaton, with the learned circuit."""
+    bench = Bench(model, workers)
+    curves: dict[str, Array] = {}
+    if model.config.rule == "checkerboard":
+        curves = bench.checkerboard()
+    elif model.config.rule == "life":
+        bench.life()
+    else:
+        bench.grow()
+    return Report(bench.rows, curves, "a random 10×10 square cleared at every step", "step", "wrong cells")
 
 
 def render(
     model: LogicModel, folder: Path, steps: int | None = None, grid: tuple[int, int] | None = None, seed: int = 0,
-    soft: bool = False, workers: int | str | Workers = "auto",
+    soft: bool = False, damage: str | None = None, asynchronous: bool = False, workers: int | str | Workers = "auto",
 ) -> list[Path]:  # fmt: skip
-    """A rollout from random bits as rollout.gif and rollout.png in `folder`."""
+    """A rollout as rollout.gif and rollout.png in `folder`."""
     from weft.report.pictures import save_gif, save_strip
 
     config = model.config.model_copy(update={"seed": seed})
@@ -52,16 +45,46 @@ def render(
     count = steps if steps is not None else (60 if life else config.ca_steps + 4)
     if count < 1:
         raise WeftError(f"steps is {count}; a rollout needs at least 1; set --steps")
-    if min(size) < 3 or size[0] * size[1] * config.channels * count > LARGEST_RENDER:
+    if min(size) < 3 or size[0] * size[1] * count > LARGEST_RENDER:
         raise WeftError(
-            f"grid is {size[0]}x{size[1]} for {count} steps; each side must be at least 3 and cells × channels × steps "
+            f"grid is {size[0]}x{size[1]} for {count} steps; each side must be at least 3 and cells × steps "
             f"at most {LARGEST_RENDER}; choose a smaller --grid or fewer --steps"
         )
-    start = data.random_grids(config, 1, Purpose.RENDER, 0, size)
-    frames = model.rollout(start, count, soft=soft, trajectory=True, workers=workers)[:, 0, :, :, 0]
-    captions = [f"step {i}" for i in range(count + 1)]
+    hurt = Damage.parse(damage) if damage else None
+    cleared = hurt.rectangles(count, size) if hurt else None
+    start = data.start_grids(config, 1, Purpose.RENDER, 0, size)
+    rate = ASYNC_RATE if asynchronous and config.fire_rate >= 1 else config.fire_rate
+    fire = fire_grid(LogicModel(config, model.weights, model.constants), rate, count, size, Purpose.RENDER)
+    with team_of(workers) as team:
+        if soft:
+            if cleared is not None:
+                raise WeftError("--soft and --damage do not go together; damage is shown with the learned circuit")
+            frames = model.rollout(start, count, soft=True, trajectory=True, fire=fire, workers=team)[:, 0]
+        else:
+            periodic = config.boundary == "periodic"
+            _, frames = simulate(
+                model.circuit,
+                start,
+                count,
+                periodic,
+                team,
+                fire=fire,
+                damage=cleared,
+                every=1,
+                visible=config.target_channels,
+            )
+            frames = frames[:, 0]
+    shown = np.asarray(frames[..., : config.target_channels], np.float32)
+    pictures = list(shown[..., 0] if config.target_channels == 1 else shown)
+    captions = [_caption(i, hurt) for i in range(count + 1)]
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "rollout.gif", folder / "rollout.png"]
-    save_gif(paths[0], list(frames), captions)
-    save_strip(paths[1], list(np.asarray(frames)), captions)
+    save_gif(paths[0], pictures, captions)
+    save_strip(paths[1], pictures, captions)
     return paths
+
+
+def _caption(step: int, damage: Damage | None) -> str:
+    if damage and damage.first <= step <= damage.last:
+        return f"step {step}: damaged"
+    return f"step {step}"

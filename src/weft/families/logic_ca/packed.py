@@ -1,0 +1,440 @@
+"""Hard simulation with 64 cells in a machine word: one instruction runs a gate for 64 cells, or for 512 in a vector.
+
+Shapes: B samples of H×W cells, C channels, T steps. A row of cells is V = ⌈W / 64⌉ words: cell x is bit x mod 64 of
+word x // 64, and the bits past the last cell are 0.
+  planes   (2, B, C, (H + 2)·V)  the grids; step t lives at t mod 2; a row above and one below, wrapped around or 0
+  fire     (T, H·V)              the cells that take their new state; T = 0: all do
+  damage   (T, 4)                y, x, height, width of what is zeroed after each step; T = 0: nothing is
+  keep     (T, V)                the columns outside that rectangle
+  scratch                        a worker's own: shifted planes of its band, then the values of the gates
+
+A task is a *band*, some rows of one sample, for one step. It copies its rows, one above and one below, moved by a cell
+to the west or the east where a gate looks there; a neighbour to the north or south is then found V words further back
+or on. So no gate sees an edge, and a row of 65 cells is no different from one of 64.
+
+A gate is c₀ + c₁a + c₂b + c₃ab (gates.py), modulo 2 m₀ ^ (m₁ & a) ^ (m₂ & b) ^ (m₃ & a & b): four masks, no branch.
+The list of gates is walked once for every LANES words; a value's place is free again when nobody reads it any more, so
+that the values stay in the L1 cache.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, NamedTuple, overload
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from weft.engine.arrays import Array
+from weft.engine.jit import kernel
+from weft.engine.sync import FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
+from weft.engine.units import near_equal
+from weft.engine.workers import Workers
+from weft.errors import WeftError
+from weft.families.logic_ca.circuit import DROPPED, PASS_A, PASS_B, READS_A, READS_B, Circuit, kept_channels
+from weft.families.logic_ca.config import LANE_BLOCK, POSITIONS
+from weft.families.logic_ca.gates import MATRIX
+from weft.families.logic_ca.program import Shelf
+from weft.families.logic_ca.simd import Emitter
+
+WORD = 64  # cells
+LANES = 128  # words in a pass over the gates, whole lane blocks (simd.py): 1 KB a value
+BAND_WORDS = 512  # in a band, unless one row has more
+ONE, TOP, NOTHING = np.uint64(1), np.uint64(WORD - 1), np.uint64(0)
+UNREAD = -1  # stands for the input that a gate ignores
+MASKS = np.where(MATRIX.T % 2 == 1, ~NOTHING, NOTHING)  # (16, 4): m₀ … m₃ of every operation
+
+
+class Program(NamedTuple):
+    """A circuit placed in scratch memory. Offsets are in words; `moves` is 1 where they move along with the pass."""
+
+    shifted: Array  # (k, 2) int64: channel and dx of the planes a band prepares
+    gates: Array  # (m, 5) int64: offset of a, moves, offset of b, moves, offset of the result
+    masks: Array  # (m, 4) uint64
+    stores: Array  # (n, 3) int64: channel, offset of its next state, moves
+    stride: int  # words of a shifted plane
+    size: int  # words of scratch
+
+
+if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the kernels
+
+    def packed_gate(scratch: Any, a: int, b: int, out: int, masks: Any, number: int, width: int) -> None:
+        x, y, m = scratch[a : a + width], scratch[b : b + width], masks[number]
+        scratch[out : out + width] = m[0] ^ (m[1] & x) ^ (y & (m[2] ^ (m[3] & x)))
+
+else:
+
+    @intrinsic
+    def packed_gate(typing: Any, scratch: Any, a: Any, b: Any, out: Any, masks: Any, number: Any, width: Any) -> Any:
+        """scratch[out : out + width] = the gate with masks[number] on the words at a and b; out may be a or b."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            e = Emitter(context, builder, signature.args[0].dtype)
+            base = e.data(signature.args[0], args[0])
+            row_a, row_b, row_out = (e.at(base, offset) for offset in args[1:4])
+            four = builder.mul(args[5], args[5].type(4))
+            m0, m1, m2, m3 = e.coefficients(e.at(e.data(signature.args[4], args[4]), four))
+
+            def body(lane: Any) -> None:
+                x, y = e.load(row_a, lane), e.load(row_b, lane)
+                with_b = builder.xor(m2, builder.and_(m3, x))
+                without_b = builder.xor(m0, builder.and_(m1, x))
+                e.store(builder.xor(without_b, builder.and_(with_b, y)), row_out, lane)
+
+            e.each_vector(args[6], body)
+            return context.get_dummy_value()
+
+        offset = types.int64
+        return types.void(scratch, offset, offset, offset, masks, types.int64, types.int64), codegen
+
+
+@kernel
+def shift_plane(out: Array, rows: Array, dx: int, words: int, width: int, periodic: bool) -> None:
+    """Bit x of a row of `out` = bit x + dx of that row; the bits past the last cell may hold anything."""
+    last, top = words - 1, np.uint64((width - 1) % WORD)
+    wrap = ONE if periodic else NOTHING
+    # All rows as one long row, then the ends of each. Views, because an index like i − 1 would not be vectorised.
+    before, after = rows[:-1], rows[1:]
+    if dx == 0:
+        for i in range(rows.size):
+            out[i] = rows[i]
+    elif dx < 0:
+        rest = out[1:]
+        if words > 1:
+            for i in range(after.size):
+                rest[i] = after[i] << ONE | before[i] >> TOP
+        for i in range(0, rows.size, words):
+            out[i] = rows[i] << ONE | (rows[i + last] >> top & wrap)
+    else:
+        if words > 1:
+            for i in range(before.size):
+                out[i] = before[i] >> ONE | after[i] << TOP
+        for i in range(0, rows.size, words):
+            out[i + last] = rows[i + last] >> ONE | (rows[i] & wrap) << top
+
+
+@kernel
+def run_gates(scratch: Array, gates: Array, masks: Array, start: int, width: int) -> None:
+    for g in range(gates.shape[0]):
+        a, b = gates[g, 0] + gates[g, 1] * start, gates[g, 2] + gates[g, 3] * start
+        packed_gate(scratch, a, b, gates[g, 4], masks, g, width)
+
+
+@kernel
+def copy(out: Array, found: Array) -> None:
+    for i in range(out.size):
+        out[i] = found[i]
+
+
+@kernel
+def keep_unfired(out: Array, before: Array, fire: Array) -> None:
+    for i in range(out.size):
+        out[i] = before[i] ^ ((before[i] ^ out[i]) & fire[i])
+
+
+@kernel
+def clear_tail(out: Array, words: int, width: int) -> None:
+    """A gate that says 1 says so past the last cell too."""
+    mask = (ONE << np.uint64(width % WORD)) - ONE
+    for i in range(words - 1, out.size, words):
+        out[i] &= mask
+
+
+@kernel
+def zero_rectangle(out: Array, words: int, y: int, damage: Array, keep: Array) -> None:
+    """Damage to the rows from y on."""
+    for r in range(max(0, damage[0] - y), min(out.size // words, damage[0] + damage[2] - y)):
+        row = out[r * words : (r + 1) * words]
+        for w in range(words):
+            row[w] &= keep[w]
+
+
+@kernel
+def run_band(
+    state_out: Array, state: Array, scratch: Array, shifted: Array, gates: Array, masks: Array, stores: Array,
+    stride: int, words: int, width: int, y: int, rows: int, periodic: bool,
+) -> None:  # fmt: skip
+    """One step of the rows y … y + rows."""
+    first, count = (y + 1) * words, rows * words
+    for k in range(shifted.shape[0]):
+        around = state[shifted[k, 0], first - words : first + count + words]
+        shift_plane(scratch[k * stride : (k + 1) * stride], around, shifted[k, 1], words, width, periodic)
+    for start in range(0, count, LANES):
+        now = min(LANES, count - start)
+        # Whole blocks: past the band's last word a gate works on whatever is there, and nobody stores it.
+        run_gates(scratch, gates, masks, start, (now + LANE_BLOCK - 1) // LANE_BLOCK * LANE_BLOCK)
+        for n in range(stores.shape[0]):
+            place = stores[n, 1] + stores[n, 2] * start
+            copy(state_out[stores[n, 0], first + start : first + start + now], scratch[place : place + now])
+
+
+@kernel
+def packed_worker(
+    worker: int, claims: Array, progress: Array, clock: Array,
+    planes: Array, scratch: Array, shifted: Array, gates: Array, masks: Array, stores: Array, stride: int,
+    bands: Array, words: int, width: int, periodic: bool,
+    fire: Array, damage: Array, keep: Array, first_step: int, steps: int,
+) -> None:  # fmt: skip
+    """Run `steps` steps from first_step on. bands (n + 1,) cuts the rows of every sample; these bands are a group."""
+    per_sample, height, mine = bands.size - 1, bands[-1], scratch[worker]
+    units = planes.shape[1] * per_sample
+    first = worker * units // clock.shape[0]
+    level = cursor = 0
+    while level < steps:
+        cursor = take(claims, level, cursor, first)
+        if cursor == units:
+            level, cursor = level + 1, 0
+            continue
+        u = unit_at(cursor, first, units)
+        sample, band = u // per_sample, u % per_sample
+        begin = ticks()
+        wait_for(progress, sample, level * per_sample)
+        ready = ticks()
+        t, y = first_step + level, bands[band]
+        rows = bands[band + 1] - y
+        state, state_out = planes[t % 2, sample], planes[(t + 1) % 2, sample]
+        run_band(
+            state_out, state, mine, shifted, gates, masks, stores, stride, words, width, y, rows, periodic
+        )  # fmt: skip
+        start, end = (y + 1) * words, (y + 1 + rows) * words
+        for n in range(stores.shape[0]):
+            plane = state_out[stores[n, 0]]
+            out = plane[start:end]
+            if width % WORD:
+                clear_tail(out, words, width)
+            if fire.shape[0]:
+                keep_unfired(out, state[stores[n, 0], start:end], fire[t, y * words : (y + rows) * words])
+            if damage.shape[0]:
+                zero_rectangle(out, words, y, damage[t], keep[t])
+            if periodic and y == 0:  # the owner of a border row also writes its copy on the other side
+                copy(plane[(height + 1) * words :], out[:words])
+            if periodic and y + rows == height:
+                copy(plane[:words], out[out.size - words :])
+        finish(progress, sample)
+        clock[worker, WAITING] += ready - begin
+        clock[worker, FORWARD] += ticks() - ready
+
+
+def place_circuit(circuit: Circuit, words: int, rows: int) -> Program:
+    """The gates that an output depends on, placed for bands of at most `rows` rows of `words` words."""
+    n, ops = len(circuit.inputs), circuit.ops.tolist()
+    pairs = np.stack([circuit.a, circuit.b], axis=1).tolist()
+    through = list(range(n + len(pairs)))  # a gate that only passes its input on is that input
+    for g, op in enumerate(ops):
+        if op in (PASS_A, PASS_B):
+            through[n + g] = through[pairs[g][op == PASS_B]]
+    targets = {c: through[circuit.outputs[c]] for c in kept_channels(circuit)}
+
+    # From the outputs back: which gates are needed, and which of them is the last to read each value.
+    last_use = dict.fromkeys(targets.values(), len(pairs))
+    reads: dict[int, list[int]] = {}  # two nodes a gate, or UNREAD
+    for g in range(len(pairs) - 1, -1, -1):
+        if n + g in last_use:
+            used = READS_A[ops[g]], READS_B[ops[g]]
+            reads[g] = [through[node] if matters else UNREAD for node, matters in zip(pairs[g], used, strict=True)]
+            for node in reads[g]:
+                last_use.setdefault(node, g)
+    order = sorted(reads)
+
+    seen = [(node, *divmod(int(p), 3), int(c)) for node, (p, c) in enumerate(circuit.inputs) if node in last_use]
+    shifted = sorted({(c, x - 1) for _, _, x, c in seen})
+    numbers = {plane: k for k, plane in enumerate(shifted)}
+    stride = (rows + 2) * words
+    places = {node: (numbers[c, x - 1] * stride + y * words, 1) for node, y, x, c in seen}
+    places[UNREAD] = (0, 0)  # any words will do
+    values = -(-(len(shifted) * stride + LANES) // 8) * 8  # the last pass reads past its rows; on a cache line
+    shelf = Shelf(0)
+    gates = np.zeros((len(order), 5), np.int64)
+    for index, g in enumerate(order):
+        a, b = reads[g]
+        dead = [node for node in sorted({a, b}) if node >= n and last_use[node] == g]
+        shelf.free += [(places[node][0] - values) // LANES for node in dead]
+        places[n + g] = (values + shelf.take() * LANES, 0)
+        gates[index] = *places[a], *places[b], places[n + g][0]
+    return Program(
+        shifted=np.array(shifted, np.int64).reshape(-1, 2),
+        gates=gates,
+        masks=MASKS[circuit.ops[order]] if order else np.empty((0, 4), np.uint64),
+        stores=np.array([(c, *places[node]) for c, node in targets.items()], np.int64).reshape(-1, 3),
+        stride=stride,
+        size=values + shelf.end * LANES,
+    )
+
+
+def pack(cells: Array) -> Array:
+    """(..., W) of 0 and 1 → (..., ⌈W / 64⌉) words."""
+    width = cells.shape[-1]
+    raw = np.zeros((*cells.shape[:-1], -(-width // WORD) * 8), np.uint8)
+    raw[..., : -(-width // 8)] = np.packbits(cells, axis=-1, bitorder="little")
+    return raw.view("<u8").astype(np.uint64, copy=False)
+
+
+def unpack(words: Array, width: int) -> Array:
+    """The reverse, as uint8."""
+    raw = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return np.unpackbits(raw, axis=-1, count=width, bitorder="little")
+
+
+class Setup(NamedTuple):
+    """Packed grids, how they are cut, and what happens at each step: all that a worker needs but the scratch."""
+
+    program: Program
+    dropped: Array  # (C,) bool: channels without a next state
+    planes: Array
+    bands: Array  # (n + 1,) first row of each band
+    words: int
+    width: int
+    periodic: bool
+    fire: Array
+    damage: Array
+    keep: Array
+
+
+def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: Array) -> Setup:
+    """Checked arrays in: fire (T, H, W) and damage (T, 4), where T = 0 stands for none."""
+    B, H, W, C = grids.shape
+    words = -(-W // WORD)
+    planes = np.zeros((2, B, C, H + 2, words), np.uint64)
+    first = planes[0]
+    first[:, :, 1:-1] = pack(np.moveaxis(grids, 3, 1))
+    if periodic:
+        first[:, :, 0], first[:, :, -1] = first[:, :, -2], first[:, :, 1]
+    bands = near_equal(H, -(-H // max(1, BAND_WORDS // words))).astype(np.int64)
+    x, left, right = np.arange(W), damage[:, 1, None], damage[:, 1, None] + damage[:, 3, None]
+    return Setup(
+        program=place_circuit(circuit, words, int(np.diff(bands).max())),
+        dropped=circuit.outputs == DROPPED,
+        planes=planes.reshape(2, B, C, -1),
+        bands=bands,
+        words=words,
+        width=W,
+        periodic=periodic,
+        fire=pack(fire).reshape(len(fire), H * words),
+        damage=damage,
+        keep=pack((x < left) | (x >= right)),
+    )
+
+
+def advance(setup: Setup, first_step: int, steps: int, workers: Workers) -> None:
+    """Run `steps` steps: the grids of step first_step become those of first_step + steps."""
+    program, samples = setup.program, setup.planes.shape[1]
+    workers.run(
+        packed_worker, workers.counters(samples * (len(setup.bands) - 1)), workers.counters(samples), workers.ticks,
+        setup.planes, workers.per_worker("packed", program.size, np.uint64),
+        program.shifted, program.gates, program.masks, program.stores, program.stride,
+        setup.bands, setup.words, setup.width, setup.periodic, setup.fire, setup.damage, setup.keep, first_step, steps,
+    )  # fmt: skip
+
+
+def grids_at(setup: Setup, step: int, channels: int) -> Array:
+    """The first channels, when the last step run was the one before `step`, (B, H, W, channels) uint8."""
+    planes = setup.planes[step % 2, :, :channels].copy()
+    if step:
+        planes[:, setup.dropped[:channels]] = 0  # nobody writes them
+    rows = planes.reshape(*planes.shape[:2], -1, setup.words)[:, :, 1:-1]
+    return np.ascontiguousarray(np.moveaxis(unpack(rows, setup.width), 1, 3))
+
+
+@overload
+def simulate(
+    circuit: Circuit, grids: Array, steps: int, periodic: bool, workers: Workers,
+    fire: Array | None = None, damage: Array | None = None, *, every: None = None, visible: int = 1,
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def simulate(
+    circuit: Circuit, grids: Array, steps: int, periodic: bool, workers: Workers,
+    fire: Array | None = None, damage: Array | None = None, *, every: int, visible: int = 1,
+) -> tuple[Array, Array]: ...  # fmt: skip
+
+
+def simulate(
+    circuit: Circuit, grids: Array, steps: int, periodic: bool, workers: Workers,
+    fire: Array | None = None, damage: Array | None = None, *, every: int | None = None, visible: int = 1,
+) -> Array | tuple[Array, Array]:  # fmt: skip
+    """The grids (B, H, W, C) of 0 and 1 after `steps` steps of a hard circuit, as uint8, bit for bit as the model's.
+
+    fire (steps, H, W): a cell takes its new state where true and keeps all its channels elsewhere, in every sample.
+    damage (steps, 4): y, x, height, width of a rectangle zeroed in all channels after that step; what lies outside the
+    grid is cut off. With `every`, also the first `visible` channels at steps 0, every, 2·every …:
+    (frames, B, H, W, visible). Channels that the circuit dropped are 0 from step 1 on.
+    """
+    found = _check_grids(circuit, grids)
+    H, W, C = found.shape[1:]
+    if steps < 0:
+        raise WeftError(f"steps is {steps}; it must be at least 0")
+    if every is not None and every < 1:
+        raise WeftError(f"every is {every}; it must be at least 1, or None for no frames")
+    if not 1 <= visible <= C:
+        raise WeftError(f"visible is {visible}; it must be from 1 to the number of channels, {C}")
+    _check_circuit(circuit)
+    fires = np.empty((0, H, W), bool) if fire is None else np.asarray(fire, bool)
+    hurts = np.empty((0, 4), np.int64) if damage is None else np.ascontiguousarray(damage, np.int64)
+    if fire is not None and fires.shape != (steps, H, W):
+        raise WeftError(f"fire has shape {fires.shape}; it must be (steps, H, W) = {(steps, H, W)}")
+    if damage is not None and (hurts.shape != (steps, 4) or (hurts < 0).any()):
+        raise WeftError(
+            f"damage has shape {hurts.shape}; it must be (steps, 4) = {(steps, 4)}, each row y, x, height, width, "
+            "none of them negative; a height of 0 stands for no damage"
+        )
+
+    setup = set_up(circuit, found, periodic, fires, hurts)
+    missing = np.flatnonzero(setup.dropped[setup.program.shifted[:, 0]])
+    if steps > 1 and len(missing):
+        raise WeftError(
+            f"the circuit reads channel {setup.program.shifted[missing[0], 0]} but does not compute it; it can make "
+            f"1 step, not {steps}; prune it to its live channels"
+        )
+    frames = [grids_at(setup, 0, visible)]
+    stops = [*range(0, steps, every or max(1, steps)), steps]
+    for start, stop in pairwise(stops):
+        advance(setup, start, stop - start, workers)
+        if every is not None and stop % every == 0:
+            frames.append(grids_at(setup, stop, visible))
+    final = grids_at(setup, steps, C)
+    return final if every is None else (final, np.stack(frames))
+
+
+def throughput(circuit: Circuit, side: int, steps: int, workers: Workers) -> float:
+    """Cell updates per second on a torus of side × side random cells: the steps alone, not packing and unpacking."""
+    if side < 1 or steps < 1:
+        raise WeftError(f"side is {side} and steps is {steps}; both must be at least 1")
+    _check_circuit(circuit)
+    C = len(circuit.outputs)
+    grids = np.random.default_rng(0).integers(0, 2, (1, side, side, C), np.uint8)
+    setup = set_up(circuit, grids, True, np.empty((0, side, side), bool), np.empty((0, 4), np.int64))
+    advance(setup, 0, 2, workers)  # compiles, and touches both halves of the planes
+    begin = perf_counter()
+    advance(setup, 0, steps, workers)
+    return side * side * steps / (perf_counter() - begin)
+
+
+def _check_grids(circuit: Circuit, grids: Array) -> Array:
+    found, channels = np.asarray(grids), len(circuit.outputs)
+    if found.ndim != 4 or found.shape[3] != channels or 0 in found.shape:
+        raise WeftError(
+            f"grids have shape {found.shape}; they must be (B, H, W, C) with C = {channels}, the circuit's channels"
+        )
+    if not ((found == 0) | (found == 1)).all():
+        raise WeftError("grids hold values that are neither 0 nor 1; a packed cell is one bit; round them first")
+    return found.astype(np.uint8)
+
+
+def _check_circuit(circuit: Circuit) -> None:
+    """The kernels trust what they are given, so a wrong number must not come so far."""
+    n, m, C = len(circuit.inputs), len(circuit.ops), len(circuit.outputs)
+    position, channel = circuit.inputs.T if n else np.empty((2, 0), np.int64)
+    if (position < 0).any() or (position >= POSITIONS).any() or (channel < 0).any() or (channel >= C).any():
+        raise WeftError(f"the circuit has inputs outside 9 positions and {C} channels; give it those of this model")
+    before = n + np.arange(m)
+    for nodes, reads in ((circuit.a, READS_A), (circuit.b, READS_B)):
+        wrong = np.array(reads, bool)[circuit.ops] & ((nodes < 0) | (nodes >= before))
+        if wrong.any():
+            g = int(np.argmax(wrong))
+            raise WeftError(f"gate {g} of the circuit reads node {nodes[g]}; it may read only nodes 0 to {n + g - 1}")
+    if ((circuit.outputs < DROPPED) | (circuit.outputs >= n + m)).any():
+        raise WeftError(f"the circuit's outputs are {circuit.outputs}; they must be nodes, below {n + m}")

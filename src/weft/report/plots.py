@@ -1,0 +1,71 @@
+"""Plots from a run folder's CSV files and from arrays. matplotlib is loaded only when something is drawn."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
+
+
+def _axes(title: str, x: str, y: str) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7.2, 3.8), dpi=120, layout="constrained")
+    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _save(figure: Any, path: Path) -> Path:
+    from matplotlib import pyplot
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    pyplot.close(figure)
+    return path
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """A CSV file by column; an empty cell is NaN."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = rows[0].keys() if rows else ()
+    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+
+
+def plot_losses(run: Path, title: str) -> Path | None:
+    """plots/loss.png of a run folder: every column with "loss" in its name, on a scale that can show 0."""
+    columns = read_columns(run / "metrics.csv")
+    losses = {name: values for name, values in columns.items() if "loss" in name and np.isfinite(values).any()}
+    if not losses or len(columns["step"]) < 2:
+        return None
+    figure, axes = _axes(title, "step", "loss")
+    styles = [(BLUE, "-"), (ORANGE, "-"), (BLUE, "--"), (ORANGE, "--")]
+    for (name, values), (colour, line) in zip(losses.items(), styles, strict=False):
+        seen = np.isfinite(values)
+        axes.plot(columns["step"][seen], values[seen], line, color=colour, label=name.replace("_", " "), linewidth=1.4)
+    axes.set_yscale("symlog", linthresh=1e-2)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return _save(figure, run / "plots" / "loss.png")
+
+
+def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str) -> Path:
+    """Several curves over their index, each with its mean in the legend."""
+    figure, axes = _axes(title, x, y)
+    colours: Sequence[str] = (BLUE, ORANGE, GREY)
+    for (name, values), colour in zip(curves.items(), colours, strict=False):
+        axes.plot(values, color=colour, linewidth=0.6, label=f"{name}, mean {values.mean():.0f}")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return _save(figure, path)

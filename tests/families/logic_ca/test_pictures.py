@@ -1,0 +1,106 @@
+"""Targets: built in, drawn as text, read from images; and every way they can be wrong."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from weft.config import override
+from weft.errors import WeftError
+from weft.families import find_preset
+from weft.families.logic_ca.pictures import BUILT_IN, COLOURS, check_rows, read_target, target_channels, to_bits
+
+
+def grow(target):
+    return override(find_preset("grow", "small"), {"target": target})
+
+
+@pytest.mark.parametrize(("name", "shape"), [("lizard", (20, 20, 1)), ("letter", (16, 16, 3))])
+def test_built_in_pictures(name, shape):
+    check_rows(BUILT_IN[name])
+    bits = to_bits(BUILT_IN[name])
+    assert bits.shape == shape
+    assert set(np.unique(bits)) == {0.0, 1.0}
+
+
+def test_the_letter_uses_every_colour():
+    assert set("".join(BUILT_IN["letter"])) == set(COLOURS)
+
+
+def test_a_text_drawing(tmp_path):
+    path = tmp_path / "drawing.txt"
+    path.write_text(".#.\n###\n.#.\n.#.\n")
+    config = grow(str(path))
+    assert (config.height, config.width, config.target_channels) == (4, 3, 1)
+    assert to_bits(config.target)[..., 0].sum() == 6
+
+
+def test_a_one_bit_image_has_its_background_in_the_corner(tmp_path):
+    path = tmp_path / "ink.png"
+    pixels = np.full((5, 6, 3), 255, np.uint8)
+    pixels[2, 1:4] = (10, 20, 30)
+    Image.fromarray(pixels).save(path)
+    assert read_target(str(path)) == ("......", "......", ".###..", "......", "......")
+
+
+def test_transparent_is_empty(tmp_path):
+    path = tmp_path / "clear.png"
+    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels[..., :3] = 200
+    pixels[1:3, 1:3] = (250, 0, 0, 255)
+    Image.fromarray(pixels, "RGBA").save(path)
+    assert read_target(str(path)) == ("....", ".##.", ".##.", "....")
+
+
+def test_eight_colours_become_bits_of_red_green_and_blue(tmp_path):
+    path = tmp_path / "colours.png"
+    corners = np.array(list(COLOURS.values()), np.uint8) * 255
+    Image.fromarray(corners.reshape(2, 4, 3).repeat(2, axis=0)).save(path)
+    rows = read_target(str(path))
+    assert target_channels(rows) == 3
+    np.testing.assert_array_equal(to_bits(rows), corners.reshape(2, 4, 3).repeat(2, axis=0) / 255)
+
+
+def save_colours(path, count):
+    levels = np.linspace(0, 255, count).astype(np.uint8)
+    Image.fromarray(np.stack([levels] * 3, axis=-1)[None].repeat(3, axis=0)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "it must be an image or text file, or lizard or letter"),
+        (lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\nbroken"), "is not a readable image"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00\x01"), "is not a readable image"),
+        (lambda path: Image.new("RGB", (300, 200)).save(path, "PNG"), "is 200×300 cells; each side must be 3 to 64"),
+        (lambda path: Image.new("RGB", (2, 8)).save(path, "PNG"), "is 8×2 cells"),
+        (lambda path: save_colours(path.with_suffix(".png"), 9), "has 9 colours; a picture may have at most 8"),
+        (lambda path: path.write_text(""), "picture is 0×0 cells"),
+        (lambda path: path.write_text("...\n....\n...\n"), "row 2 has 4 cells, row 1 has 3"),
+        (lambda path: path.write_text("..x\n...\n...\n"), "row 1 holds 'x'"),
+        (lambda path: path.write_text("...\n...\n...\n"), "target is empty"),
+        (lambda path: path.write_text("R..\n.#.\n...\n"), "mixes # with colours"),
+    ],
+)
+def test_pictures_that_cannot_be_grown(tmp_path, make, message):
+    path = tmp_path / "target"
+    make(path)
+    found = path if path.exists() else path.with_suffix(".png")
+    with pytest.raises(WeftError, match=message):
+        grow(str(found))
+
+
+def test_the_grid_takes_the_size_of_the_picture_and_the_run_keeps_it(tmp_path):
+    config = grow("letter")
+    assert (config.height, config.width, config.target_channels) == (16, 16, 3)
+    assert config.target == BUILT_IN["letter"]
+    assert override(config, {"lr": 0.1}).target == BUILT_IN["letter"]
+
+
+def test_only_grow_takes_a_target():
+    with pytest.raises(WeftError, match="only grow takes one"):
+        override(find_preset("life", "small"), {"target": "lizard"})
+
+
+def test_colours_need_channels():
+    with pytest.raises(WeftError, match="channels is 2; the target has 3 colour channels"):
+        override(find_preset("letter", "small"), {"channels": 2, "kernels": 4, "update": (18, 9, 5, 3, 2)})
