@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from weft.config import TrainConfig, override, read_toml
-from weft.engine import checkpoint as checkpoints
 from weft.engine.arrays import Array
 from weft.engine.family import Family
 from weft.engine.params import weights_hash
@@ -57,6 +56,8 @@ def configure(
     tables = read_toml(file) if file else {}
     # A run's own config.toml can be given as it is: its keys are in a table of their own.
     from_file = tables.get("config", tables)
+    if not isinstance(from_file, dict):
+        raise WeftError(f"{file}: config is {from_file!r}; it must be a table of keys; write [config] above them")
     chosen = preset or "full"
     return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
 
@@ -104,11 +105,6 @@ def resume(
     with Workers(workers) as team:
         run = open_run(path)
         changed = {key: value for key, value in (("steps", steps), ("keep", keep)) if value is not None}
-        saved = checkpoints.steps_saved(run.checkpoints)
-        if steps is not None and checkpoint == "last" and saved and steps < saved[-1]:
-            raise WeftError(
-                f"steps is {steps}; the run is already at step {saved[-1]}; set --steps to at least {saved[-1]}"
-            )
         if changed:
             run.change(changed)
         return Run(run.path, run_training(run, team, checkpoint, observe))

@@ -26,7 +26,7 @@ class TrainConfig(BaseModel):
 
     seed: int = Field(0, ge=0, lt=2**63, description="inputs, masks and initial values are drawn from it")
     steps: int = Field(1000, ge=1, description="optimiser steps")
-    batch_size: int = Field(1, ge=1, description="samples a step")
+    batch_size: int = Field(1, ge=1, le=65_536, description="samples a step")
     micro_batches: int = Field(1, ge=1, description="cut the batch into this many parts, one after the other")
     slot_memory: int = Field(256, ge=1, description="MB for gradients in flight; more work runs in waves")
 
@@ -81,6 +81,8 @@ def _problem(item: Any) -> str:
     rule = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if not key:
         return str(rule)
+    if item["type"] == "too_short":
+        rule = f"a list of at least {item['ctx']['min_length']} numbers"
     flag = {"batch_size": "--batch-size", "steps": "--steps", "seed": "--seed", "keep": "--keep"}.get(key)
     remedy = f"set {flag}" if flag else f"use --set {key.split('.')[0]}=…"
     return f"{key} is {item['input']!r}; it must be {rule}; {remedy}"

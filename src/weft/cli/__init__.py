@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from weft.cli import bench, doctor, evaluate, profile, render, resume, tasks, train, verify
+from weft.cli import bench, circuit, doctor, evaluate, profile, render, resume, tasks, train, verify
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ for name, function in (
     ("resume", resume.resume),
     ("eval", evaluate.evaluate),
     ("render", render.render),
+    ("circuit", circuit.circuit),
     ("verify", verify.verify),
     ("bench", bench.bench),
     ("profile", profile.profile),
@@ -40,3 +41,16 @@ def main() -> None:
     except BrokenPipeError:  # weft … | head
         sys.stderr.close()
         sys.exit(0)
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except MemoryError:
+        print("weft: not enough memory; lower --batch-size, --grid or slot_memory", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(
+            f"weft: cannot write or read{where} ({error.strerror}); make room, or choose another path",
+            file=sys.stderr,
+        )
+        sys.exit(2)

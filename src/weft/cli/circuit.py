@@ -37,7 +37,7 @@ def circuit(
     typer.echo(f"live channels    {_listed(found.live)}: all that can ever influence {_listed(found.visible)}")
     typer.echo(
         f"one cell         {found.cell:,} gates, perceive once per channel; "
-        f"{found.reaching:,} reach channel {_listed(kept)}, {found.reaching_active:,} of them active"
+        f"{found.reaching:,} reach channel {_listed(kept)}; {found.reaching_active:,} of those are active"
     )
     typer.echo(f"after pruning    {len(found.circuit.ops):,} gates on {len(found.circuit.inputs):,} inputs")
     typer.echo(f"checked          {found.proof}")
@@ -48,4 +48,11 @@ def circuit(
 
 
 def _listed(channels: tuple[int, ...]) -> str:
-    return ", ".join(map(str, channels))
+    """0-3, 5"""
+    runs: list[list[int]] = []
+    for channel in channels:
+        if runs and runs[-1][-1] == channel - 1:
+            runs[-1].append(channel)
+        else:
+            runs.append([channel])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

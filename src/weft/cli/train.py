@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,9 @@ def train(
 def finish(run: api.Run) -> None:
     """The last lines of train and resume: the folder, the hash, what to do next."""
     if run.outcome.interrupted:
-        typer.echo(f"interrupted after step {run.outcome.step}, saved; continue with: weft resume {run.path}")
+        typer.echo(
+            f"interrupted after step {run.outcome.step}, saved; continue with: weft resume {shlex.quote(str(run.path))}"
+        )
         raise typer.Exit(130)
     if run.outcome.stopped_early:
         typer.echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
@@ -71,4 +74,4 @@ def finish(run: api.Run) -> None:
     typer.echo(f"run {run.path}")
     typer.echo(f"weights sha256:{run.outcome.weights}")
     look = next(iter(opened.family.verbs), "eval")
-    typer.echo(f"next: weft {look} {run.path}")
+    typer.echo(f"next: weft {look} {shlex.quote(str(run.path))}")

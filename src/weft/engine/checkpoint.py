@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -94,9 +95,7 @@ def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkp
     """Read and verify one checkpoint; the error says what is wrong with it."""
     record = _read_record(path)
     if expected_hash is not None and record["config_hash"] != expected_hash:
-        raise WeftError(
-            f"checkpoint {path} is of another config than this run's config.toml; restore the file it was made with"
-        )
+        raise WeftError(f"checkpoint {path} is of another config than this run's config.toml")
     packed = _read(path / ARRAYS)
     if len(packed) < record["arrays_bytes"]:
         raise WeftError(f"checkpoint {path} is cut short: {ARRAYS} has {len(packed)} of {record['arrays_bytes']} bytes")
@@ -134,32 +133,40 @@ def choose(checkpoints: Path, which: str) -> Path:
     return checkpoints / folder_name(int(number))
 
 
-def previous_good(bad: Path, layout: Layout, expected_hash: str | None) -> str:
-    """The remedy part of a message about a bad checkpoint: the newest earlier one that verifies."""
+def previous_good(bad: Path, layout: Layout, expected_hash: str | None) -> int | None:
+    """The newest earlier step whose checkpoint verifies."""
     number = int(bad.name.removeprefix("step-"))
     for step in reversed([step for step in steps_saved(bad.parent) if step < number]):
-        candidate = bad.parent / folder_name(step)
-        try:
-            load(candidate, layout, expected_hash)
-        except WeftError:
-            continue
-        return f"the previous good one is {candidate.name}: add --checkpoint {step}"
-    return "no earlier checkpoint of this run is good; train anew"
+        with contextlib.suppress(WeftError):
+            load(bad.parent / folder_name(step), layout, expected_hash)
+            return step
+    return None
 
 
 def load_or_explain(path: Path, layout: Layout, expected_hash: str | None) -> Checkpoint:
-    """Load, and when that fails name the checkpoint that would work."""
+    """Load, and when that fails say what would work."""
     try:
         return load(path, layout, expected_hash)
     except WeftError as error:
-        raise WeftError(f"{error}; {previous_good(path, layout, expected_hash)}") from None
+        step = previous_good(path, layout, expected_hash)
+        if step is not None:
+            remedy = f"the previous good one is {folder_name(step)}: add --checkpoint {step}"
+        elif "another config" in str(error):
+            remedy = "restore the file it was made with"
+        else:
+            remedy = "no earlier checkpoint of this run is good; train anew"
+        raise WeftError(f"{error}; {remedy}") from None
 
 
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     """Delete all but the last `keep` checkpoints and the best."""
-    for step in steps_saved(checkpoints)[:-keep]:
+    steps = steps_saved(checkpoints)
+    for step in steps[:-keep]:
         if step != best:
             _delete(checkpoints / folder_name(step))
+    for hidden in checkpoints.glob(".step-*.set-aside"):  # the run has passed them again
+        if int(hidden.name.removeprefix(".step-").removesuffix(".set-aside")) <= steps[-1]:
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def set_aside(checkpoints: Path, after: int) -> None:

@@ -38,10 +38,11 @@ def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
 
 
 @kernel
-def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array) -> None:
+def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array) -> None:
     """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers."""
     scale, b1, one_b1, b2, one_b2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6]
     unbias1, unbias2, eps, lr, decay = hyper[7], hyper[8], hyper[9], hyper[10], hyper[11]
+    spoilt = 0.0
     for j in range(params.size):
         g = gradient[j] * scale
         m = b1 * first[j] + one_b1 * g
@@ -49,7 +50,11 @@ def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyp
         first[j] = m
         second[j] = v
         p = params[j]
-        params[j] = p - lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
+        p -= lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
+        params[j] = p
+        if not abs(p) < np.inf:
+            spoilt += 1.0
+    norms[0] = spoilt
 
 
 @kernel
@@ -64,19 +69,20 @@ def clip_worker(worker: int, tickets: Array, gradient: Array, norms: Array, hype
 
 @kernel
 def adamw_worker(
-    worker: int, tickets: Array, params: Array, first: Array, second: Array, gradient: Array, hyper: Array
+    worker: int, tickets: Array, params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array
 ) -> None:
     while True:
-        start = claim(tickets) * SLICE
+        index = claim(tickets)
+        start = index * SLICE
         if start >= params.size:
             break
         end = start + SLICE
-        adamw_slice(params[start:end], first[start:end], second[start:end], gradient[start:end], hyper)
+        adamw_slice(params[start:end], first[start:end], second[start:end], gradient[start:end], norms[index], hyper)
 
 
 class StepInfo(NamedTuple):
     norm: float  # of the gradient as it came, before any clipping
-    finite: bool
+    finite: bool  # the gradient, and the parameters after the update
 
 
 class AdamW:
@@ -92,7 +98,7 @@ class AdamW:
     def step(
         self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers
     ) -> StepInfo:
-        """One update from summed gradients. Nothing is changed when the gradient is not finite."""
+        """One update from summed gradients; no update when they are not finite."""
         hyper = self._hyper
         hyper[0] = 1.0 / count
         hyper[1] = config.clip_element or math.inf
@@ -106,8 +112,8 @@ class AdamW:
         hyper[3:7] = config.beta1, 1 - config.beta1, config.beta2, 1 - config.beta2
         hyper[7:9] = 1 / (1 - config.beta1 ** (step + 1)), 1 / (1 - config.beta2 ** (step + 1))
         hyper[9:12] = config.eps, lr, config.weight_decay
-        self._run(workers, adamw_worker, self.params, self.first, self.second, gradient, hyper)
-        return StepInfo(math.sqrt(raw), True)
+        self._run(workers, adamw_worker, self.params, self.first, self.second, gradient, self._norms, hyper)
+        return StepInfo(math.sqrt(raw), not self._norms[:, 0].any())
 
     def _run(self, workers: Workers, body: object, *args: Array) -> None:
         assert callable(body)

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -31,6 +32,7 @@ class RunFolder:
     ) -> None:
         self.path, self.family, self.task, self.preset, self.config = path, family, task, preset, config
         self.values = dict(values)  # what config.toml holds
+        self.changed = False
 
     @property
     def checkpoints(self) -> Path:
@@ -44,10 +46,12 @@ class RunFolder:
     def create(cls, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> RunFolder:
         """A new folder; refuses one that holds anything."""
         try:
-            if path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir())):
+            if path.exists() and not path.is_dir():
+                raise WeftError(f"--out {path} is a file; it must be a new or empty folder; choose another name")
+            if path.exists() and not _is_blank(path):
                 raise WeftError(
                     f"--out {path} exists and is not empty; weft never writes over a run; "
-                    f"continue it with: weft resume {path}, or choose another name"
+                    f"continue it with: weft resume {shlex.quote(str(path))}, or choose another name"
                 )
             path.mkdir(parents=True, exist_ok=True)
             run = cls(path, family, task, preset, config, config.model_dump(mode="json"))
@@ -73,11 +77,10 @@ class RunFolder:
         return cls(path, family, str(head.get("task")), str(head.get("preset")), config, values)
 
     def change(self, settings: Mapping[str, Any]) -> None:
-        """Change keys that are outside the hash, such as steps, and write them down."""
+        """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""
         self.config = build(type(self.config), {**self.config.model_dump(), **settings})
         self.values |= settings
-        with self.lock():
-            self.write_config()
+        self.changed = True
 
     def write_config(self) -> None:
         """config.toml, replaced in one move."""
@@ -108,20 +111,19 @@ class RunFolder:
             yield
 
 
+def _is_blank(path: Path) -> bool:
+    """Empty, or what a process left that was killed before its config.toml was written."""
+    leftovers = {LOCK, f".{CONFIG}.partial", "checkpoints"}
+    return all(entry.name in leftovers for entry in path.iterdir()) and not any(path.glob("checkpoints/*"))
+
+
 class Table:
     """A CSV file that grows a flushed row at a time and can be cut back to a known length."""
 
     def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
         self.columns = tuple(columns)
-        if length is not None:
-            size = path.stat().st_size if path.exists() else 0
-            if size < length:
-                raise WeftError(
-                    f"{path} is shorter than its checkpoint says ({size} of {length} bytes); rows were lost; "
-                    "put the file back, or resume from an earlier --checkpoint"
-                )
-            if size:
-                os.truncate(path, length)
+        if length is not None and check_length(path, length):
+            os.truncate(path, length)
         self._file: BinaryIO = path.open("ab")
         if self._file.tell() == 0:
             self._file.write((",".join(self.columns) + "\n").encode())
@@ -138,6 +140,17 @@ class Table:
 
     def close(self) -> None:
         self._file.close()
+
+
+def check_length(path: Path, length: int) -> bool:
+    """Refuse a table that has lost rows; True if there is one."""
+    size = path.stat().st_size if path.exists() else 0
+    if size < length:
+        raise WeftError(
+            f"{path} is shorter than its checkpoint says ({size} of {length} bytes); rows were lost; "
+            "put the file back, or resume from an earlier --checkpoint"
+        )
+    return size > 0
 
 
 def _cell(value: Any) -> str:

@@ -24,7 +24,7 @@ from weft.engine.checkpoint import Checkpoint, TrainState
 from weft.engine.family import Batch, Family, Wave
 from weft.engine.optim import learning_rate
 from weft.engine.params import tensor_at, weights_hash
-from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table
+from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
 from weft.engine.units import plan_waves
 from weft.engine.workers import Workers
 from weft.errors import WeftError
@@ -154,8 +154,8 @@ class Trainer:
             "loss alone",
         )  # fmt: skip
         return (
-            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped before this update "
-            "and the last checkpoint is intact; lower lr or set clip_norm"
+            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here "
+            "and the last checkpoint is intact; lower lr or set clip_norm, then resume or train anew"
         )
 
 
@@ -219,8 +219,17 @@ def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, o
     resumed = from_checkpoint is not None and (from_checkpoint != "last" or checkpoints.steps_saved(run.checkpoints))
     if from_checkpoint is not None and resumed:
         chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
-        trainer.restore(checkpoints.load_or_explain(chosen, trainer.layout, run.hash))
+        saved = checkpoints.load_or_explain(chosen, trainer.layout, run.hash)
+        if config.steps < saved.state.step:
+            raise WeftError(
+                f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
+                f"set --steps to at least {saved.state.step}"
+            )
+        check_length(run.path / METRICS, saved.state.metrics_bytes)
+        trainer.restore(saved)
         checkpoints.set_aside(run.checkpoints, trainer.state.step)
+    if run.changed:
+        run.write_config()
     state = trainer.state
     metrics = Table(run.path / METRICS, metric_columns(family), state.metrics_bytes)
     timing = Table(run.path / TIMING, ("step", "seconds"))

@@ -236,10 +236,9 @@ def _paint(layers: list[list[_Item]], caption: str) -> Any:
         lefts.append(x)
         # More wires between two layers want a wider gap to cross in.
         x += max(item.width for item in layer) + GAP + 0.03 * sum(len(item.after) for item in layer)
-    width = lefts[-1] + OUTPUT_WIDTH + MARGIN
     items = [item for layer in layers for item in layer]
     top, bottom = min(item.y for item in items), max(item.y for item in items)
-    width = max(width, 6.2)
+    width = max(lefts[-1] + OUTPUT_WIDTH + MARGIN, 6.2)  # the caption fits even where the circuit is one wire
     height = bottom - top + HEIGHT + 2 * MARGIN + 0.4
     figure = Figure(figsize=(width, height), facecolor=_rgb(PAPER))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
@@ -247,11 +246,7 @@ def _paint(layers: list[list[_Item]], caption: str) -> Any:
     axes.axis("off")
 
     left = {id(item): lefts[index] for index, layer in enumerate(layers) for item in layer}
-    right = {id(item): lefts[i] + max(o.width for o in layer) for i, layer in enumerate(layers) for item in layer}
-    for layer in layers:  # gates of one kind share a column; inputs end at its right edge
-        for item in layer:
-            if item.kind != "wire":
-                right[id(item)] = left[id(item)] + item.width
+    right = {id(item): left[id(item)] + item.width for item in items}
     sources = [item for item in items if item.kind in ("input", "gate")]
     colour = {id(item): _rgb(WIRES[i % len(WIRES)]) for i, item in enumerate(sources)}
     runs: dict[int, list[_Ends]] = {id(item): [] for item in sources}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from weft import api
+from weft.cli.circuit import _listed
 from weft.cli.circuit import circuit as circuit_command
 from weft.config import override
 from weft.errors import WeftError
@@ -209,6 +210,13 @@ def test_nothing_superfluous_is_left(seed, tables):
         # … but an output that is an inverted input needs its gate, and so do two outputs that are each other's inverse
         ([("not a", 0, 0)], [3], [("not a", 0, 0)], [1]),
         ([("a and b", 0, 1), ("not a", 3, 3)], [3, 4], [("a and b", 0, 1), ("not a", 2, 2)], [2, 3]),
+        # a gate that is stored inverted for its output is read as such
+        (
+            [("a nand b", 0, 1), ("a xor b", 1, 2), ("b and not a", 3, 4)],
+            [3, 5],
+            [("a nand b", 0, 1), ("a xor b", 1, 2), ("a and not b", 4, 3)],
+            [3, 5],
+        ),
         # equal gates merge, whichever way round they are written
         (
             [("a and not b", 0, 1), ("b and not a", 1, 0), ("a xor b", 0, 2), ("a or b", 4, 5)],
@@ -394,6 +402,8 @@ def test_the_command_counts_checks_and_draws(run, weft, tmp_path):
     assert done.exit_code == 0
     assert "1,496, of which 0 active" in done.output  # two steps change no argmax
     assert "live channels" in done.output
+    assert " reach channel " in done.output
+    assert "; 0 of those are active" in done.output
     assert "same outputs on all 2^" in done.output
     for name in ("circuit.svg", "circuit.png", "circuit.json"):
         assert (run / "pictures" / name).stat().st_size > 0
@@ -407,6 +417,10 @@ def test_the_command_counts_checks_and_draws(run, weft, tmp_path):
     assert weft(run, "--out", tmp_path / "all", "--all-channels", "--checkpoint", "2").exit_code == 0
     whole = json.loads((tmp_path / "all" / "circuit.json").read_text(encoding="utf-8"))
     assert None not in whole["outputs"]
+
+
+def test_channels_are_listed_in_runs():
+    assert [_listed(channels) for channels in ((), (4,), (0, 1, 2), (0, 2, 3, 7))] == ["", "4", "0-2", "0, 2-3, 7"]
 
 
 def test_the_command_says_when_it_does_not_draw(run, weft, tmp_path, monkeypatch):

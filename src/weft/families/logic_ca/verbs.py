@@ -48,7 +48,7 @@ def render(
     if min(size) < 3 or size[0] * size[1] * count > LARGEST_RENDER:
         raise WeftError(
             f"grid is {size[0]}x{size[1]} for {count} steps; each side must be at least 3 and cells × steps "
-            f"at most {LARGEST_RENDER}; choose a smaller --grid or fewer --steps"
+            f"at most {LARGEST_RENDER}; choose another --grid or fewer --steps"
         )
     hurt = Damage.parse(damage) if damage else None
     cleared = hurt.rectangles(count, size) if hurt else None
