@@ -177,7 +177,9 @@ def _version(package: str) -> str:
 
 
 def commit() -> str:
-    """The commit of the checkout weft runs from, or "release" when it is installed as a package."""
+    """The commit of the checkout weft runs from; $WEFT_COMMIT for a copy without history; else "release"."""
+    if os.environ.get("WEFT_COMMIT"):
+        return os.environ["WEFT_COMMIT"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         git = ["git", "-C", str(PACKAGE)]
         settings: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 5, "check": True}
