@@ -11,36 +11,38 @@ from weft.families.logic_ca.config import POSITIONS, LogicConfig
 from weft.families.logic_ca.gates import training_coefficients
 from weft.families.logic_ca.kernels import forward_worker, gradient_worker
 from weft.families.logic_ca.program import compile_program
-from weft.families.logic_ca.tiling import Tiling, neighbour_columns
+from weft.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, waits
 
 
 def to_planes(grids: Array, out: Array) -> None:
-    """(S, H, W, k) → (k, S·N) in the columns of `out`; a last, zero column is the cell outside the grid."""
+    """(S, H, W, k) → (k, S·N) in the columns of `out`; the columns after it stay zero."""
     k = grids.shape[-1]
     out[:, : grids.size // k] = grids.reshape(-1, k).T
 
 
 def from_planes(planes: Array, shape: tuple[int, ...]) -> Array:
     """The reverse, for a grid shape (S, H, W, C)."""
-    return np.array(planes[:, :-1].T, order="C").reshape(shape)
+    samples, height, width, _ = shape
+    return np.array(planes[:, : samples * height * width].T, order="C").reshape(shape)
 
 
 def rollout(
     config: LogicConfig, wires: Constants, coef: Array, grids: Array, fire: Array, plan: Tiling, steps: int,
     workers: Workers, depth: int = 2,
 ) -> Array:  # fmt: skip
-    """Run `steps` CA steps; the states buffer (depth, C, S·N + 1), step t at t mod depth."""
+    """Run `steps` CA steps; the states buffer (depth, C, columns), step t at t mod depth."""
     samples, height, width, channels = grids.shape
-    program = compile_program(config, wires)
-    states = workers.buffer("states", (depth, channels, samples * height * width + 1), coef.dtype)
-    states[:, :, -1] = 0
+    program, periodic = compile_program(config, wires), config.boundary == "periodic"
+    cells = samples * height * width
+    states = workers.buffer("states", (depth, channels, column_count(samples, height * width)), coef.dtype)
+    states[:, :, cells:] = 0
     to_planes(grids, states[0])
     workers.run(
-        forward_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
+        forward_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.tile_group)), workers.ticks,
         states, workers.per_worker("values", program.live_size, coef.dtype),
-        neighbour_columns(samples, height, width, config.boundary == "periodic"),
+        neighbour_columns(samples, height, width, periodic),
         coef, fire, program.full, program.live, program.live_outputs, program.wide,
-        plan.tiles, plan.tile_group, plan.group_tiles, steps, config.lanes,
+        plan.tiles, *waits(plan, samples, height, width, periodic), steps, config.lanes,
     )  # fmt: skip
     return states
 
@@ -51,24 +53,24 @@ def gradient(
 ) -> None:  # fmt: skip
     """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
     samples, height, width, channels = grids.shape
-    columns = samples * height * width + 1
-    program = compile_program(config, wires)
+    cells, columns = samples * height * width, column_count(samples, height * width)
+    program, periodic = compile_program(config, wires), config.boundary == "periodic"
     dtype = logits.dtype
     states = workers.buffer("states", (config.ca_steps, channels, columns), dtype)
     patches = workers.buffer("patches", (2, POSITIONS * channels, columns), dtype)
     kept = workers.buffer("kept", (2, channels, columns), dtype)
     wanted = workers.buffer("targets", (targets.shape[-1], columns), dtype)
-    states[:, :, -1] = 0
-    patches[:, :, -1] = 0
+    states[:, :, cells:] = 0
+    patches[:, :, cells:] = 0
     to_planes(grids, states[0])
     to_planes(targets, wanted)
     workers.run(
-        gradient_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.group_tiles)), workers.ticks,
+        gradient_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.tile_group)), workers.ticks,
         sums, losses, patches, kept, states, wanted,
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
-        neighbour_columns(samples, height, width, config.boundary == "periodic"),
+        neighbour_columns(samples, height, width, periodic),
         training_coefficients(logits, hard), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
-        plan.tiles, plan.tile_group, plan.group_tiles, config.ca_steps, config.lanes,
+        plan.tiles, *waits(plan, samples, height, width, periodic), config.ca_steps, config.lanes,
     )  # fmt: skip

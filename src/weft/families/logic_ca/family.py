@@ -89,7 +89,7 @@ def evaluate(
     wanted = boards.targets.reshape(-1, k).T
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
         states = automaton.rollout(config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers)
-        final = states[config.ca_steps % 2, :k, :-1].astype(np.float64)
+        final = states[config.ca_steps % 2, :k, : wanted.shape[1]].astype(np.float64)
         squares = ((final - wanted) ** 2).sum(axis=0)
         rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])
 

@@ -1,17 +1,17 @@
 """Compiled rollouts and their gradients. One task is one tile of cells for one CA step.
 
 Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
-  states      (D, C, S·N + 1)   the grids; step t lives at t mod D; the last column stays 0, the cell outside the grid
+  states      (D, C, columns)   the grids; step t lives at t mod D; columns are the S·N cells, then zeros
   neighbours  (9, S·N)          column of a cell's neighbour p; I am neighbour p of my own neighbour 8 − p
-  patches     (2, 9·C, S·N + 1) gradients of the cells' inputs, of the CA step in work and the one before it
+  patches     (2, 9·C, columns) gradients of the cells' inputs, of the CA step in work and the one before it
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
   fire        (T, N)            1 where a cell takes its new state; empty when all do
-  kept        (2, C, S·N + 1)   gradients that passed an unfired cell by, like patches
+  kept        (2, C, columns)   gradients that passed an unfired cell by, like patches
   values, adjoint               a worker's own scratch, laid out by program.py
 
-Tiles of a group wait for each other at every CA step: a group's count of finished tasks says when all its tiles have
-done a level. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
+A tile waits for the tiles that hold neighbours of its cells and for no others: a count of finished tasks says
+how far each is. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
 """
 
 from __future__ import annotations
@@ -65,6 +65,13 @@ def backward_gates(
             sums[q], adjoint, values, full[g, 0], full[g, 1],
             places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_lanes if g < wide else lanes,
         )  # fmt: skip
+
+
+@kernel
+def wait_for_neighbours(progress: Array, wait_starts: Array, wait_units: Array, u: int, level: int) -> None:
+    """Until unit u and every unit that holds a neighbour of its cells have finished `level` tasks."""
+    for i in range(wait_starts[u], wait_starts[u + 1]):
+        wait_for(progress, wait_units[i], level)
 
 
 @kernel
@@ -157,10 +164,10 @@ def forward_worker(
     worker: int, claims: Array, progress: Array, clock: Array,
     states: Array, values: Array, neighbours: Array, coef: Array, fire: Array,
     full: Array, live: Array, live_outputs: Array, wide: int,
-    tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
+    tiles: Array, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
     """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
-    units, depth, mine = tile_group.size, states.shape[0], values[worker]
+    units, depth, mine = tiles.size - 1, states.shape[0], values[worker]
     first = worker * units // clock.shape[0]
     t = cursor = 0
     while t < steps:
@@ -169,16 +176,15 @@ def forward_worker(
             t, cursor = t + 1, 0
             continue
         u = unit_at(cursor, first, units)
-        group = tile_group[u]
         begin = ticks()
-        wait_for(progress, group, t * group_tiles[group])
+        wait_for_neighbours(progress, wait_starts, wait_units, u, t)
         ready = ticks()
         start = tiles[u]
         forward_tile(
             states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, fire, t, full, live, live_outputs,
             wide, start, tiles[u + 1] - start, lanes,
         )  # fmt: skip
-        finish(progress, group)
+        finish(progress, u)
         clock[worker, WAITING] += ready - begin
         clock[worker, FORWARD] += ticks() - ready
 
@@ -190,10 +196,10 @@ def gradient_worker(
     values: Array, adjoint: Array, neighbours: Array, coef: Array, fire: Array,
     full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
-    wide: int, tiles: Array, tile_group: Array, group_tiles: Array, steps: int, lanes: int,
+    wide: int, tiles: Array, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
-    units, channels = tile_group.size, states.shape[1]
+    units, channels = tiles.size - 1, states.shape[1]
     mine, gradients = values[worker], adjoint[worker]
     inputs = 9 * channels
     first = worker * units // clock.shape[0]
@@ -204,9 +210,8 @@ def gradient_worker(
             level, cursor = level + 1, 0
             continue
         u = unit_at(cursor, first, units)
-        group = tile_group[u]
         begin = ticks()
-        wait_for(progress, group, level * group_tiles[group])
+        wait_for_neighbours(progress, wait_starts, wait_units, u, level)
         ready = ticks()
         start = tiles[u]
         count = tiles[u + 1] - start
@@ -239,7 +244,7 @@ def gradient_worker(
             for row in range(inputs):
                 for lane in range(count):
                     out[row, start + lane] = gradients[row * lanes + lane]
-        finish(progress, group)
+        finish(progress, u)
         clock[worker, WAITING] += ready - begin
         clock[worker, FORWARD] += turned - ready
         clock[worker, BACKWARD] += ticks() - turned

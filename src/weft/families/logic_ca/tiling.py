@@ -48,9 +48,36 @@ def of_wave(plan: Tiling, wave: Wave) -> Tiling:
     )
 
 
+ROW = 16  # floats in a cache line: rows of cells start on one, so that tiles share as few lines as can be
+
+
+def column_count(samples: int, cells: int) -> int:
+    """The cells and at least one column that stays zero: the cell outside the grid."""
+    return -(-(samples * cells + 1) // ROW) * ROW
+
+
+@lru_cache(maxsize=32)
+def _waits(samples: int, height: int, width: int, periodic: bool, tiles: bytes) -> tuple[Array, Array]:
+    cuts = np.frombuffer(tiles, np.int64)
+    units = len(cuts) - 1
+    # The column outside the grid belongs to nobody: it is sent to the cell's own unit.
+    owner = np.append(np.repeat(np.arange(units), np.diff(cuts)), 0)
+    columns = neighbour_columns(samples, height, width, periodic).astype(np.int64)
+    cells = np.arange(columns.shape[1])
+    columns = np.where(columns == len(cells), cells, columns)
+    pairs = np.unique(owner[cells] * units + owner[columns])
+    starts = np.searchsorted(pairs // units, np.arange(units + 1))
+    return starts.astype(np.int64), (pairs % units).astype(np.int64)
+
+
+def waits(plan: Tiling, samples: int, height: int, width: int, periodic: bool) -> tuple[Array, Array]:
+    """For every unit, the units that hold neighbours of its cells, itself too: (units + 1,) starts, and the list."""
+    return _waits(samples, height, width, periodic, plan.tiles.tobytes())
+
+
 @lru_cache(maxsize=8)
 def neighbour_columns(samples: int, height: int, width: int, periodic: bool) -> Array:
-    """(9, S·N) uint32: the column of every cell's nine neighbours; S·N, always zero, for those outside the grid."""
+    """(9, S·N) uint32: the column of every cell's nine neighbours; S·N, a zero, for those outside the grid."""
     rows = np.arange(height)[:, None] + np.zeros(width, np.int64)
     columns = np.zeros((height, 1), np.int64) + np.arange(width)
     found = np.empty((POSITIONS, samples, height * width), np.int64)
