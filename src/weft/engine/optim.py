@@ -42,7 +42,7 @@ def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, nor
     """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers."""
     scale, b1, one_b1, b2, one_b2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6]
     unbias1, unbias2, eps, lr, decay = hyper[7], hyper[8], hyper[9], hyper[10], hyper[11]
-    spoilt = 0.0
+    size = 0.0
     for j in range(params.size):
         g = gradient[j] * scale
         m = b1 * first[j] + one_b1 * g
@@ -52,9 +52,8 @@ def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, nor
         p = params[j]
         p -= lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
         params[j] = p
-        if not abs(p) < np.inf:
-            spoilt += 1.0
-    norms[0] = spoilt
+        size += np.float64(abs(p))
+    norms[0] = size  # not finite when one of them is not
 
 
 @kernel
@@ -113,7 +112,7 @@ class AdamW:
         hyper[7:9] = 1 / (1 - config.beta1 ** (step + 1)), 1 / (1 - config.beta2 ** (step + 1))
         hyper[9:12] = config.eps, lr, config.weight_decay
         self._run(workers, adamw_worker, self.params, self.first, self.second, gradient, self._norms, hyper)
-        return StepInfo(math.sqrt(raw), not self._norms[:, 0].any())
+        return StepInfo(math.sqrt(raw), math.isfinite(self._norms[:, 0].sum()))
 
     def _run(self, workers: Workers, body: object, *args: Array) -> None:
         assert callable(body)
