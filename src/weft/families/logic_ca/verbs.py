@@ -86,5 +86,5 @@ def render(
 
 def _caption(step: int, damage: Damage | None) -> str:
     if damage and damage.first <= step <= damage.last:
-        return f"step {step}: damaged"
+        return f"step {step}, hurt"
     return f"step {step}"

@@ -1,0 +1,92 @@
+"""Experiments run the learned circuit, and agree with the unpacked hard rollout."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.helpers import weft_here
+from weft import api
+from weft.engine.rng import Purpose
+from weft.engine.workers import Workers
+from weft.errors import WeftError
+from weft.families import discover, find_preset
+from weft.families.logic_ca import data, verbs
+from weft.families.logic_ca.experiments import Bench, Damage, fire_grid, random_rectangles, wanted_picture
+from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.pictures import to_bits
+from weft.verify.gradients import spread_params
+
+FAMILY = discover()["logic_ca"]
+
+
+def model_of(task):
+    config = find_preset(task, "small")
+    return LogicModel(config, spread_params(FAMILY, config).astype(np.float32), FAMILY.constants(config))
+
+
+@pytest.mark.parametrize("task", ["checkerboard-async", "grow", "letter"])
+def test_the_packed_circuit_is_the_hard_rollout(task):
+    model = model_of(task)
+    with Workers(2) as team:
+        bench = Bench(model, team)
+        start, steps = bench.starts(1, bench.size), model.config.ca_steps
+        fire = fire_grid(model, bench.rate, steps, bench.size, Purpose.EVALUATION)
+        expected = model.rollout(start, steps, fire=fire, workers=team)[..., : model.config.target_channels]
+        np.testing.assert_array_equal(bench.final(start, steps), expected)
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "curves"), [("checkerboard", 7, 1), ("life", 3, 0), ("grow", 2, 0), ("letter", 1, 0)]
+)
+def test_every_task_has_its_rows(task, rows, curves):
+    with Workers(1) as team:
+        found = verbs.report(model_of(task), team)
+    assert len(found.rows) == rows
+    assert len(found.curves) == curves
+    assert all(0 <= row["wrong cells"] <= row["of"] for row in found.rows)
+
+
+def test_a_perfect_life_rule_scores_zero(monkeypatch):
+    """The judge itself: a model that gives the right answer has no wrong cell."""
+    with Workers(1) as team:
+        bench = Bench(model_of("life"), team)
+        monkeypatch.setattr(bench, "final", lambda grids, steps, **ignored: data.life_rollout(grids, steps))
+        bench.life()
+    assert [row["wrong cells"] for row in bench.rows] == [0, 0, 0]
+
+
+def test_damage_is_in_the_middle_and_lasts_as_said():
+    rectangles = Damage.parse("4x6@2-3").rectangles(5, (10, 10))
+    assert rectangles.tolist() == [[0, 0, 0, 0], [3, 2, 4, 6], [3, 2, 4, 6], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_random_squares_stay_inside():
+    found = random_rectangles(500, (64, 64), 10, seed=3)
+    assert found[:, :2].min() == 0
+    assert found[:, :2].max() == 54
+    assert set(found[:, 2:].ravel().tolist()) == {10}
+
+
+@pytest.mark.parametrize("text", ["20x20", "20x20@5", "axb@1-2", "20x20@60-20", "20x20@0-5", "99x2@1-2", "0x3@1-2"])
+def test_damage_that_cannot_be_is_refused(text):
+    with pytest.raises(WeftError, match="damage"):
+        Damage.parse(text).rectangles(40, (30, 30))
+
+
+def test_a_picture_is_wanted_in_the_middle_of_a_larger_grid():
+    model = model_of("grow")
+    wide = wanted_picture(model, (40, 40))
+    np.testing.assert_array_equal(wide[10:30, 10:30], to_bits(model.config.target))
+    assert wide.sum() == to_bits(model.config.target).sum()
+
+
+def test_render_with_damage_and_asynchronous_cells(tmp_path):
+    api.train("letter", preset="small", steps=2, workers=1, out=tmp_path / "run")
+    options = ["--grid", "20x24", "--steps", 6, "--damage", "5x5@2-4", "--async", "--out", "pictures"]
+    done = weft_here("render", "run", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "pictures/rollout.gif") as gif:
+        assert gif.n_frames >= 2
+    done = weft_here("render", "run", "--damage", "50x50@1-2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "choose a block that fits" in done.stderr
