@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 PAPER, INK, CELL_0, CELL_1 = (250, 249, 246), (60, 62, 70), (236, 233, 224), (31, 60, 92)
+HAIRLINE = (48, 48, 48)  # between coloured cells, which lie on black
 MARGIN = 14
 TARGET_PIXELS = 320  # a grid is drawn at about this size, in whole pixels a cell
 STRIP_FRAMES = 8
@@ -25,7 +26,7 @@ def picture(cells: NDArray[Any], scale: int) -> Image.Image:
         colours = 255 * shade
     big = np.repeat(np.repeat(colours, scale, axis=0), scale, axis=1)
     if scale >= 8:
-        big[::scale], big[:, ::scale] = PAPER, PAPER
+        big[::scale] = big[:, ::scale] = PAPER if shade.ndim == 2 else HAIRLINE
     return Image.fromarray(big.round().astype(np.uint8), "RGB")
 
 

@@ -42,7 +42,9 @@ def render(
     config = model.config.model_copy(update={"seed": seed})
     life = config.rule == "life"
     size = grid or ((48, 48) if life else (config.height, config.width))
-    count = steps if steps is not None else (60 if life else config.ca_steps + 4)
+    # A checkerboard stays; a grown picture was only ever asked for at its last step.
+    usual = {"life": 60, "checkerboard": config.ca_steps + 4, "grow": config.ca_steps}[config.rule]
+    count = steps if steps is not None else usual
     if count < 1:
         raise WeftError(f"steps is {count}; a rollout needs at least 1; set --steps")
     if min(size) < 3 or size[0] * size[1] * count > LARGEST_RENDER:
