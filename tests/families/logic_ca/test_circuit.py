@@ -16,21 +16,21 @@ from weft.config import override
 from weft.errors import WeftError
 from weft.families import discover, find_preset
 from weft.families.logic_ca import circuit as circuits
-from weft.families.logic_ca import reference
+from weft.families.logic_ca import pruning, reference
 from weft.families.logic_ca.circuit import (
     DROPPED,
     NAMES,
     Circuit,
-    circuit_verb,
     counts,
     equivalent,
     evaluate,
     full_circuit,
     live_channels,
-    prune,
 )
+from weft.families.logic_ca.circuit_report import circuit_verb
 from weft.families.logic_ca.config import gate_count
 from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.pruning import prune
 from weft.families.logic_ca.wiring import wires
 from weft.report.circuits import draw_circuit
 
@@ -152,7 +152,7 @@ def test_pruning_keeps_every_output(seed, n, m, channels, kinds, tables):
     circuit = random_circuit(seed, min(n, 9 * channels), m, channels, kinds)
     with pytest.MonkeyPatch.context() as patch:
         if not tables:
-            patch.setattr(circuits, "TABLE_INPUTS", -1)  # as with many inputs: merged by form alone
+            patch.setattr(pruning, "TABLE_INPUTS", -1)  # as with many inputs: merged by form alone
         small = prune(circuit)
         assert_same(prune(small), small)
     named = [tuple(spot) for spot in circuit.inputs.tolist()]
@@ -182,7 +182,7 @@ def test_pruning_a_model_keeps_it(seed, config, wireness):
 def test_nothing_superfluous_is_left(seed, tables):
     with pytest.MonkeyPatch.context() as patch:
         if not tables:
-            patch.setattr(circuits, "TABLE_INPUTS", -1)
+            patch.setattr(pruning, "TABLE_INPUTS", -1)
         small = prune(random_circuit(seed, 5, 30, 2))
     assert circuits.cone(small, (0, 1))[len(small.inputs) :].all()
     inner = [op for op, node in zip(small.ops, range(len(small.inputs), 99), strict=False) if node not in small.outputs]
@@ -235,7 +235,7 @@ def test_nothing_superfluous_is_left(seed, tables):
 @pytest.mark.parametrize("tables", [True, False])
 def test_pruning_by_hand(gates, outputs, left, ends, tables, monkeypatch):
     if not tables:
-        monkeypatch.setattr(circuits, "TABLE_INPUTS", -1)
+        monkeypatch.setattr(pruning, "TABLE_INPUTS", -1)
     circuit = by_hand(gates, outputs)
     small = prune(circuit)
     equivalent(circuit, small)

@@ -48,7 +48,7 @@ def test_checkerboard_losses_are_the_published_ones():
 
 
 def test_life_losses_are_the_published_ones():
-    config = find_preset("life", "full")
+    config = find_preset("life", "published")
     loaded, batches = FAMILY.load(config), []
     key, _ = wiring.split(wiring.random_key(23))
     for _ in LIFE:

@@ -8,8 +8,9 @@ from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families import discover, find_preset
 from weft.families.logic_ca import packed, reference
-from weft.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels, prune
+from weft.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels
 from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.pruning import prune
 from weft.verify.gradients import spread_params
 
 FAMILY = discover()["logic_ca"]

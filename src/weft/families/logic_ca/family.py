@@ -14,7 +14,7 @@ from weft.engine.params import views
 from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.families.logic_ca import automaton, data, gates, reference, verbs
-from weft.families.logic_ca.circuit import circuit_verb
+from weft.families.logic_ca.circuit_report import circuit_verb
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from weft.families.logic_ca.gates import PASS_A, PASS_B, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel

@@ -14,10 +14,11 @@ from weft.engine.params import views
 from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
 from weft.families.logic_ca import automaton
-from weft.families.logic_ca.circuit import Circuit, full_circuit, prune
+from weft.families.logic_ca.circuit import Circuit, full_circuit
 from weft.families.logic_ca.config import LogicConfig, layout
 from weft.families.logic_ca.data import ALL_SOFT, ALWAYS
 from weft.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
+from weft.families.logic_ca.pruning import prune
 from weft.families.logic_ca.tiling import Tiling, tiling
 
 
