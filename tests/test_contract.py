@@ -20,7 +20,11 @@ COUNTS = (1, 2, 3, 5)
 
 
 def small(family, task):
-    return family.tasks[task].presets["small"]
+    return family.prepare(family.tasks[task].presets["small"])
+
+
+def checks(family, task):
+    return [family.prepare(config) for config in family.tasks[task].checks]
 
 
 def test_presets_small_and_full_exist_and_say_what_to_expect(family, task):
@@ -48,13 +52,13 @@ def test_layout_init_and_constants_are_reproducible(family, task):
 
 
 def test_float64_gradients_match_finite_differences_of_the_reference(family, task):
-    for config in family.tasks[task].checks:
+    for config in checks(family, task):
         assert finite_difference_error(family, config) < 1e-6
 
 
 def test_float64_loss_and_gradients_match_the_autograd_twin_by_name(family, task):
     twin = importlib.import_module(f"tests.families.{family.name}.twin")
-    for config in family.tasks[task].checks:
+    for config in checks(family, task):
         params = spread_params(family, config)
         loss, gradient, batch, constants = compiled_gradient(family, config, params)
         layout = family.layout(config)
@@ -69,7 +73,7 @@ def test_float64_loss_and_gradients_match_the_autograd_twin_by_name(family, task
 
 
 def test_float32_agrees_with_float64(family, task):
-    for config in family.tasks[task].checks:
+    for config in checks(family, task):
         params = spread_params(family, config)
         loss64, wide, _, _ = compiled_gradient(family, config, params)
         loss32, narrow, _, _ = compiled_gradient(family, config, params.astype(np.float32))
@@ -80,10 +84,10 @@ def test_float32_agrees_with_float64(family, task):
 
 
 def test_one_step_changes_every_parameter_that_can_change(family, task):
-    config = override(family.tasks[task].checks[0], {"weight_decay": 0.0})
+    config = override(checks(family, task)[0], {"weight_decay": 0.0})
     params = spread_params(family, config).astype(np.float32)
     with Workers(1) as team:
-        trainer = Trainer(family, resolve(config), team)
+        trainer = Trainer(family, resolve(family, config), team)
         trainer.params[:] = params
         trainer.step()
         changed = trainer.params != params
@@ -140,6 +144,6 @@ def test_every_metric_column_is_filled(family, task, tmp_path):
 
 
 def test_flops_and_memory_are_stated(family, task):
-    config = family.tasks[task].presets["full"]
+    config = family.prepare(family.tasks[task].presets["full"])
     assert family.flops(config) > 1e6
     assert family.group_bytes(config) > 0

@@ -88,7 +88,7 @@ def train(
     family, chosen, config = configure(task, preset, settings, Path(config_file) if config_file else None)
     with Workers(workers) as team:
         path = Path(out) if out is not None else new_folder(task)
-        run = RunFolder.create(path, family, task, chosen, resolve(config))
+        run = RunFolder.create(path, family, task, chosen, resolve(family, config))
         return Run(path, run_training(run, team, observe=observe))
 
 

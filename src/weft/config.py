@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from weft.errors import WeftError, nearest
 
 # These change when a run pauses, what it prints or how much memory it takes, but not one bit of its result.
-OUTSIDE_HASH = {"steps", "log_every", "checkpoint_every", "keep", "micro_batches", "slot_memory"}
+OUTSIDE_HASH = {
+    "steps", "log_every", "checkpoint_every", "keep", "micro_batches", "slot_memory", "data", "init_from",
+}  # fmt: skip
 
 C = TypeVar("C", bound="TrainConfig")
 

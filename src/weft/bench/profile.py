@@ -44,7 +44,7 @@ def peak_megabytes() -> float:
 def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Profile:
     """Time `steps` training steps after a warm-up."""
     with Workers(workers) as team:
-        trainer = Trainer(family, resolve(config), team)
+        trainer = Trainer(family, resolve(family, config), team)
         for _ in range(WARM_UP):
             trainer.step()
         trainer.clock = Clock()

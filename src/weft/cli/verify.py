@@ -46,7 +46,7 @@ def verify(
     counted = ", ".join(map(str, counts))
     typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
     if gradients:
-        error = max(finite_difference_error(family, check) for check in find_task(task)[1].checks)
+        error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE
         typer.echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
     if not same:

@@ -66,7 +66,7 @@ class Family:
     config: type[TrainConfig]
     tasks: Mapping[str, Task]
 
-    layout: Callable[[Any], Layout]
+    layout: Callable[[Any], Layout]  # like all below: of a config that `prepare` has seen
     init: Callable[[Any, DTypeLike], Params]
     constants: Callable[[Any], Constants]
     slot_size: Callable[[Any], int]  # numbers per unit; equals the parameter count where pull_back is the identity
@@ -95,6 +95,9 @@ class Family:
     model: Callable[[Any, Params, Constants], Any]  # what weft.load returns
     report: Callable[[Any, Workers], Report]  # (model, workers): what `weft eval` shows
     flops: Callable[[Any], float]  # floating-point operations of one training step
+    # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
+    # data's hash). config.toml keeps them, so that a run knows its data again.
+    prepare: Callable[[Any], Any] = field(default=lambda config: config)
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
 
 

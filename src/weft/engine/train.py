@@ -191,9 +191,10 @@ class Interrupts:
         self.asked = True
 
 
-def resolve(config: TrainConfig) -> TrainConfig:
-    """Fix what `train` fixes: the length of the schedule."""
-    return config if config.schedule_steps else override(config, {"schedule_steps": config.steps})
+def resolve(family: Family, config: TrainConfig) -> TrainConfig:
+    """Fix what `train` fixes: the length of the schedule, and what the family reads off its data."""
+    fixed = family.prepare(config)
+    return fixed if fixed.schedule_steps else override(fixed, {"schedule_steps": fixed.steps})
 
 
 def run_training(

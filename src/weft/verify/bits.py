@@ -17,7 +17,7 @@ from weft.engine.workers import Workers
 def trained_hashes(family: Family, config: TrainConfig, workers: int, steps: int) -> tuple[str, str]:
     """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
     with Workers(workers) as team:
-        trainer = Trainer(family, resolve(config), team)
+        trainer = Trainer(family, config, team)
         rows = [trainer.step(log=True) for _ in range(steps)]
         rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
         numbers = np.array([value for row in rows for value in row.values()], np.float64)
@@ -25,4 +25,5 @@ def trained_hashes(family: Family, config: TrainConfig, workers: int, steps: int
 
 
 def compare(family: Family, config: TrainConfig, counts: Sequence[int], steps: int) -> dict[int, tuple[str, str]]:
-    return {count: trained_hashes(family, config, count, steps) for count in counts}
+    ready = resolve(family, config)
+    return {count: trained_hashes(family, ready, count, steps) for count in counts}

@@ -30,7 +30,7 @@ def train_on(config, batches):
     queue = iter(batches)
     published = FAMILY.__class__(**{**vars(FAMILY), "batch": lambda config, loaded, step: next(queue)})
     with Workers(2) as team:
-        trainer = Trainer(published, resolve(config), team)
+        trainer = Trainer(published, resolve(published, config), team)
         rows = [trainer.step(log=True) for _ in range(len(batches))]
     return [row["soft_loss"] for row in rows], [row["hard_loss"] for row in rows]
 

@@ -12,7 +12,7 @@ from weft.verify.bits import compare
 from weft.verify.gradients import spread_params
 
 FAMILY = discover()["logic_ca"]
-CONFIG = resolve(override(find_preset("life", "small"), {"harden_from": 0.2, "harden_full": 0.8, "steps": 100}))
+CONFIG = resolve(FAMILY, override(find_preset("life", "small"), {"harden_from": 0.2, "harden_full": 0.8, "steps": 100}))
 
 
 def share(step):
