@@ -34,13 +34,18 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
-    """A writable folder for this version's machine code: $WEFT_CACHE_DIR, the user's cache, or a temporary one."""
+def cache_bases() -> list[Path]:
+    """Where caches may be kept, best first: $WEFT_CACHE_DIR, the user's cache, a temporary folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
     bases = [home, Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"]
     if os.environ.get("WEFT_CACHE_DIR"):
         bases.insert(0, Path(os.environ["WEFT_CACHE_DIR"]))
-    for base in bases:
+    return bases
+
+
+def cache_folder() -> Path:
+    """A writable folder for this version's machine code."""
+    for base in cache_bases():
         folder = base / f"kernels-{source_hash()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
