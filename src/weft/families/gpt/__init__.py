@@ -1,0 +1,1 @@
+"""Small GPTs: decoder-only transformers over characters or byte pairs."""
