@@ -36,13 +36,18 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
-    """A writable folder for this version's machine code: $WEFT_CACHE_DIR, the user's cache, or a temporary one."""
+def cache_bases() -> list[Path]:
+    """Where caches may be kept, best first: $WEFT_CACHE_DIR, the user's cache, a temporary folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
     bases = [home, Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"]
     if os.environ.get("WEFT_CACHE_DIR"):
         bases.insert(0, Path(os.environ["WEFT_CACHE_DIR"]))
-    for base in bases:
+    return bases
+
+
+def cache_folder() -> Path:
+    """A writable folder for this version's machine code."""
+    for base in cache_bases():
         folder = base / f"kernels-{source_hash()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -80,8 +85,8 @@ def kernel(function: F) -> F:
 
 
 def routine(function: F) -> F:
-    """A kernel that is called rather than inlined. Only where every number is one fixed chain of operations, whatever the
-    optimiser does around it: sums that may be reordered belong into a `kernel`."""
+    """A kernel that is called, not inlined. Only where every number is one fixed chain of operations, whatever the
+    optimiser does around it; sums that may be reordered belong into a `kernel`."""
     return numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy", forceinline=False)(function)
 
 

@@ -1,10 +1,10 @@
-"""Vector code the compiler does not find by itself: an exponential, a largest number, and matrix products in registers.
+"""Vector code the compiler does not find by itself: an exponential, a largest number, matrix products in registers.
 
-An expf from libm is a call a number; `exp` here is straight arithmetic, so a loop over it becomes vector code. A product
-is cut into tiles of 8 rows and up to 48 columns whose sums stay in registers; b is copied panel by panel, so that it is
-read in order. Every number of a product is one chain of fused multiply-adds over k, from 0 on: what the tiles look like
-changes the speed and not one bit. On the machine this was made for it reaches 115-140 GFLOP/s where BLAS reaches 100,
-and a product of 64×64×16 costs no more than its arithmetic.
+An expf from libm is a call a number; `exp` here is straight arithmetic, so a loop over it becomes vector code. A
+product is cut into tiles of 8 rows and up to 48 columns whose sums stay in registers; b is copied panel by panel, so
+that it is read in order. Every number of a product is one chain of fused multiply-adds over k, from 0 on: what the
+tiles look like changes the speed and not one bit. On the machine this was made for it reaches 115-160 GFLOP/s where
+BLAS reaches 100, and a product of 64×64×16 costs no more than its arithmetic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ if numba.config.DISABLE_JIT:
         return x.max()
 
     def _make_tile(columns: int, flipped: bool) -> Callable[..., None]:
-        def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, b_at: int, ldb: int, count: int, add: bool) -> None:  # fmt: skip
+        def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
+            b_at, ldb, count, add = where
             i, k, j = np.arange(ROWS)[:, None], np.arange(count), np.arange(columns)
             left = np.ravel(_memory(a))[a_at + (i + k * lda if flipped else i * lda + k)]
             right = np.ravel(_memory(b))[b_at + k[:, None] * ldb + j]
@@ -77,7 +78,7 @@ else:
 
     @intrinsic
     def exp(typing: Any, x: Any) -> Any:
-        """e^x for x ≤ 88, as 2^n · e^r with |r| ≤ ln 2 / 2 and e^r by its series. Below the normal numbers it is next to 0."""
+        """e^x for x ≤ 88: 2^n · e^r with |r| ≤ ln 2 / 2, e^r by its series. Never below the smallest normal number."""
         mantissa, bias, terms, smallest = _FORMATS[x.bitwidth]
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -140,7 +141,7 @@ else:
             typing: Any, out: Any, at: Any, ldo: Any, a: Any, a_at: Any, lda: Any, b: Any, b_at: Any, ldb: Any,
             count: Any, add: Any,
         ) -> Any:  # fmt: skip
-            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < ROWS, j < columns, k < count.
+            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < ROWS, j < columns.
 
             A(i, k) is a[a_at + i·lda + k], or flipped a[a_at + k·lda + i]. Offsets count from the array's start.
             """
@@ -294,7 +295,7 @@ def last_row(row: Array, r: int, a: Array, b: Array, k: int, count: int, add: bo
 def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
     """out (m, n) = a (m, k) · b (k, n), + out if `add`. Rows are contiguous; they may be parts of longer ones."""
     stay_apart()
-    m, n, depth = out.shape[0], out.shape[1], b.shape[0]
+    m, n, depth, ldo, lda = out.shape[0], out.shape[1], b.shape[0], stride(out), stride(a)
     whole = m // ROWS * ROWS
     corner = panel[panel.size - ROWS * LANES :]
     for k in range(0, depth, DEPTH):
@@ -305,9 +306,9 @@ def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
             fill_panel(panel, b, k, count, c, width)
             for r in range(0, whole, ROWS):
                 if c + width <= n:
-                    tile(out, r * stride(out) + c, stride(out), a, r * stride(a) + k, stride(a), panel, 0, width, count, more, width)  # fmt: skip
+                    tile(out, r * ldo + c, ldo, a, r * lda + k, lda, panel, 0, width, count, more, width)
                 else:
-                    tile16(corner, 0, LANES, a, r * stride(a) + k, stride(a), panel, 0, width, count, False)
+                    tile16(corner, 0, LANES, a, r * lda + k, lda, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
             c += width
         for r in range(whole, m):
@@ -318,7 +319,7 @@ def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
 def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
     """out (m, n) = aᵀ · b, with a (k, m) and b (k, n), + out if `add`."""
     stay_apart()
-    m, n, depth = out.shape[0], out.shape[1], b.shape[0]
+    m, n, depth, ldo, lda = out.shape[0], out.shape[1], b.shape[0], stride(out), stride(a)
     whole = m // ROWS * ROWS
     corner = panel[panel.size - ROWS * LANES :]
     for k in range(0, depth, DEPTH):
@@ -329,9 +330,9 @@ def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None
             fill_panel(panel, b, k, count, c, width)
             for r in range(0, whole, ROWS):
                 if c + width <= n:
-                    flipped(out, r * stride(out) + c, stride(out), a, k * stride(a) + r, stride(a), panel, 0, width, count, more, width)  # fmt: skip
+                    flipped(out, r * ldo + c, ldo, a, k * lda + r, lda, panel, 0, width, count, more, width)
                 else:
-                    flipped16(corner, 0, LANES, a, k * stride(a) + r, stride(a), panel, 0, width, count, False)
+                    flipped16(corner, 0, LANES, a, k * lda + r, lda, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
             c += width
         for r in range(whole, m):

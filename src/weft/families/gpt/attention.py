@@ -132,7 +132,7 @@ def softmax_rows_backward(dS: Array, P: Array, r: int) -> None:
 
 @fragment
 def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int, scratch: Array) -> None:
-    """y (T, D): its columns first … first + d; P (R, C) is kept for the way back. qkv (T, 3D) holds q, k, v side by side."""
+    """y (T, D): its columns first … first + d; P (R, C) is kept. qkv (T, 3D) holds q, k, v side by side."""
     T = qkv.shape[0]
     R, C, E = padded(T, d)
     q, kt = scratch[: R * E].reshape(R, E), scratch[R * E : R * E + E * C].reshape(E, C)

@@ -21,6 +21,7 @@ class GptConfig(TrainConfig):
         None, ge=2, le=65_536, description="symbols; bpe: how many to learn (default 2,000); char: read off the data"
     )
     text_sha256: str = Field("", description="of the text, filled in by train: a changed text is noticed")
+    vocabulary_sha256: str = Field("", description="of the vocabulary, likewise")
     validation: float = Field(0.1, gt=0, lt=1, description="the part at the end of the text that is not trained on")
 
     context: int = Field(ge=2, le=8192, description="tokens a sample")
@@ -86,7 +87,7 @@ _SMALL = override(
      "warmup_steps": 5, "eval_every": 10, "eval_samples": 8, "checkpoint_every": 10},
 )  # fmt: skip
 # Sizes that fill no vector: 11 tokens, heads of 5 numbers, three samples in two units.
-_TINY = override(_SMALL, {"context": 11, "width": 10, "batch_size": 3, "vocab": 7})
+_TINY = override(_SMALL, {"context": 11, "width": 10, "batch_size": 3})
 
 TASKS = {
     "gpt": Task(

@@ -149,7 +149,7 @@ def flip(out: Array, x: Array) -> None:
 
 @kernel
 def flip_worker(worker: int, tickets: Array, flipped: Array, params: Array, z: Sizes) -> None:
-    """Every matrix transposed once a step, so that the way back reads its weights in order. One task a layer, and the head."""
+    """Every matrix transposed once a step: the way back reads its weights in order. One task a layer, and the head."""
     while True:
         layer = claim(tickets)
         if layer > z.L:
@@ -223,7 +223,7 @@ def square_relu_backward(a: Array, dh: Array, p: Array) -> None:
 
 @kernel
 def draw_keep(keep: Array, first_sample: int, samples: int, site: int, drop: Dropout) -> None:
-    """keep (M, D): 1 where a draw of 16 bits is not below the threshold. Drawn by (seed, step, sample, site, element)."""
+    """keep (M, D): 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold."""
     flat = keep.reshape(-1)
     each = flat.size // samples
     for s in range(samples):
@@ -262,7 +262,7 @@ def forward(
     S, T = inputs.shape
     M, d = S * T, z.D // z.H
     R, _, _ = padded(T, d)
-    x, nf, dx, dn, rf, a, da, dqkv, logits, panel, scratch = work_memory(memory, M, S, z)
+    x, nf, _, dn, rf, a, _, _, logits, panel, scratch = work_memory(memory, M, S, z)
     token, position, head = ends(params, z)
     dropping = drop.threshold > 0
     for m in range(M):
@@ -306,7 +306,7 @@ def forward(
 
 @kernel
 def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
-    """Summed loss in nats, counted targets and right guesses; logits become dloss/dlogits. Targets of −1 do not count."""
+    """Summed nats, counted targets and right guesses; logits become dloss/dlogits. Targets of −1 do not count."""
     M, V = logits.shape
     flat = targets.reshape(-1)
     loss, counted, hits = 0.0, 0, 0
@@ -423,3 +423,21 @@ def evaluate_worker(
         forward(memory[worker], kept, params, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, targets[first:last])
+
+
+@kernel
+def logits_worker(
+    worker: int, tickets: Array, out: Array, params: Array, inputs: Array, memory: Array, keep: Array, drop: Dropout,
+    z: Sizes,
+) -> None:  # fmt: skip
+    """out (samples, T, V)."""
+    samples = inputs.shape[0]
+    kept = keep[worker].reshape(1, -1, 1)
+    while True:
+        first = claim(tickets) * z.S
+        if first >= samples:
+            break
+        last = min(first + z.S, samples)
+        forward(memory[worker], kept, params, inputs[first:last], 0, drop, z)
+        logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
+        copy(out[first:last], logits)
