@@ -20,7 +20,7 @@ from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel
 from weft.engine.lanes import exp, largest, multiply, multiply_at, panel_size
 from weft.engine.rng import Purpose, philox
-from weft.engine.sync import claim
+from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
 from weft.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 
 EPS = 1e-5
@@ -388,7 +388,7 @@ def backward(memory: Array, keep: Array, flipped: Array, grads: Array, inputs: A
 @kernel
 def gradient_worker(
     worker: int, tickets: Array, slots: Array, losses: Array, params: Array, flipped: Array, inputs: Array,
-    targets: Array, first_sample: int, memory: Array, keep: Array, drop: Dropout, z: Sizes,
+    targets: Array, first_sample: int, memory: Array, keep: Array, clock: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
     samples = inputs.shape[0]
@@ -400,10 +400,14 @@ def gradient_worker(
             break
         last = min(first + z.S, samples)
         seen = inputs[first:last]
+        started = ticks()
         forward(memory[worker], kept, params, seen, first_sample + first, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
+        turned = ticks()
         backward(memory[worker], kept, flipped, slots[unit], seen, drop, z)
+        clock[worker, FORWARD] += turned - started
+        clock[worker, BACKWARD] += ticks() - turned
 
 
 @kernel

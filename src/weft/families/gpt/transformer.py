@@ -45,7 +45,7 @@ def gradient(
     workers.run(flip_worker, workers.tickets(), flipped, params, z)
     workers.run(
         gradient_worker, workers.tickets(), slots, losses, params, flipped, inputs, targets, first_sample, memory,
-        keep, drop, z,
+        keep, workers.ticks, drop, z,
     )  # fmt: skip
 
 
