@@ -113,7 +113,7 @@ def test_the_choice_among_optimal_mappings_is_fixed(a, b, expected):
 @pytest.mark.parametrize(
     ("labels", "parents", "message"),
     [
-        ([], [], "tree a has 0 nodes; it must have 1 to"),
+        ([], [], "tree a has no nodes; it must have 1 to"),
         ([1] * (MOST_NODES + 1), range(-1, MOST_NODES), f"tree a has {MOST_NODES + 1} nodes"),
         ([1, 2], [-1], "tree a has 2 labels and 1 parents; give one of each"),
         ([1.5], [-1], "labels of tree a have .* type float64; they must be one row of whole numbers"),
