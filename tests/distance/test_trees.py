@@ -2,11 +2,13 @@
 
 import itertools
 
+import networkx as nx
 import numpy as np
 import pytest
 import zss
 
-from weft.distance.trees import MOST_NODES, edit_mapping, tree_edit_mapping
+from weft.distance import Costs, Graph, tree_edit_distance, tree_edit_mapping
+from weft.distance.trees import MOST_NODES, edit_mapping
 from weft.errors import WeftError
 
 
@@ -64,6 +66,56 @@ def all_mappings(a, b):
                 pairs = list(zip(left, right, strict=True))
                 if is_mapping(pairs, parents_a, parents_b):
                     yield pairs
+
+
+def test_distances_equal_zss():
+    rng = np.random.default_rng(2)
+    for _ in range(1000):
+        a, b = (
+            random_tree(rng, int(rng.integers(1, 16)), labels=int(rng.integers(1, 5)), depth=rng.choice([0.2, 1, 5]))
+            for _ in range(2)
+        )
+        assert tree_edit_distance(a, b) == zss.simple_distance(as_zss(*a), as_zss(*b))
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        Costs(node_insert=2, node_delete=0.5, node_substitute=1.25),
+        Costs(node_substitute=9),  # dearer than deleting and inserting
+        Costs(node_insert=3, node_substitute=lambda a, b: abs(a - b) / 2 + (a > b)),
+        Costs(node_substitute=np.array([[0, 1, 5, 1], [2, 0.5, 1, 1], [9, 0, 0, 0], [1, 1, 1, 1]])),
+    ],
+)
+def test_custom_costs_equal_zss(costs):
+    def change(x, y):
+        a, b = int(x.label), int(y.label)
+        cost = costs.node_substitute
+        return cost(a, b) if callable(cost) else cost[a, b] if hasattr(cost, "shape") else cost * (a != b)
+
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        a, b = (random_tree(rng, int(rng.integers(1, 12))) for _ in range(2))
+        expected = zss.distance(
+            as_zss(*a),
+            as_zss(*b),
+            zss.Node.get_children,
+            insert_cost=lambda x: costs.node_insert,
+            remove_cost=lambda x: costs.node_delete,
+            update_cost=change,
+        )
+        assert tree_edit_distance(a, b, costs) == pytest.approx(expected, rel=1e-12)
+
+
+def test_graphs_are_read_as_trees_with_their_children_in_order():
+    plus = Graph(["+", "x", "*", "y", "z"], [(2, 3), (0, 1), (0, 2), (2, 4)], directed=True)
+    same = nx.DiGraph()
+    same.add_nodes_from((name, {"label": name[0]}) for name in ("y2", "*", "+", "z", "x"))
+    same.add_edges_from([("*", "y2"), ("+", "x"), ("*", "z"), ("+", "*")])
+    assert tree_edit_distance(plus, same) == 0
+    assert tree_edit_distance((["+", "x", "*", "y", "z"], [-1, 0, 0, 2, 2]), same) == 0
+    turned = Graph(plus.labels, [(0, 2), (0, 1), (2, 3), (2, 4)], directed=True)
+    assert tree_edit_distance(plus, turned) == 2  # order counts: x is deleted here and inserted there
 
 
 def test_a_mapping_is_valid_and_costs_the_distance():
@@ -127,3 +179,25 @@ def test_the_choice_among_optimal_mappings_is_fixed(a, b, expected):
 def test_bad_trees_are_named(labels, parents, message):
     with pytest.raises(WeftError, match=message):
         tree_edit_mapping(labels, list(parents), [1], [-1])
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Graph([], directed=True), "tree a has no nodes"),
+        (nx.DiGraph(), "tree a has no nodes"),
+        (Graph([1, 2], [(0, 1)]), "tree a is an undirected graph, so nothing says which node is its root; give a dir"),
+        (Graph([1, 2], [(0, 1), (1, 0)], directed=True), "tree a has a cycle around node 0; a tree has none"),
+        (Graph([1], [(0, 0)], directed=True), "tree a has a cycle around node 0"),
+        (Graph([1, 2, 3], [(1, 2), (2, 1)], directed=True), "tree a has a cycle around node 1"),
+        (nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]), "tree a has a cycle around node 'a'"),
+        (nx.DiGraph([("a", "b"), ("c", "b"), ("a", "c")]), "node 'b' of tree a has two parents, 'a' and 'c'"),
+        (Graph([1, 2, 3], [(0, 1)], directed=True), "tree a has 2 roots, 0 and 2 among them; a tree has one"),
+        (Graph([1, [2]], [(0, 1)], directed=True), r"a node of tree a has the label \[2\]; a label must be hashable"),
+        ("x", "graph a is a str; it must be a weft.distance.Graph or a networkx graph"),
+        (Graph(range(MOST_NODES + 1), [(0, i) for i in range(1, MOST_NODES + 1)], directed=True), "2001 nodes"),
+    ],
+)
+def test_graphs_that_are_no_trees_are_named(graph, message):
+    with pytest.raises(WeftError, match=message):
+        tree_edit_distance(graph, ([1], [-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
@@ -15,32 +16,6 @@ from weft.errors import WeftError
 MOST_LABELS = 2000  # different node or edge labels where a table or a function prices their substitution
 
 Substitution = float | Array | Callable[[Any, Any], float]
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Costs of single edits. Deleting is from the first graph, inserting is what the second one has more.
-
-    A substitution is a number, charged where the labels differ; or a square array, indexed by labels that are whole
-    numbers; or a function of two labels. Array and function price equal labels too.
-    """
-
-    node_insert: float = 1.0
-    node_delete: float = 1.0
-    node_substitute: Substitution = 1.0
-    edge_insert: float = 1.0
-    edge_delete: float = 1.0
-    edge_substitute: Substitution = 1.0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("substitute") and callable(value):
-                continue
-            if field.name.endswith("substitute") and isinstance(value, np.ndarray) and value.ndim > 0:
-                _check_array(field.name, value)
-            else:
-                _check_number(field.name, value)
 
 
 def _check_number(what: str, value: Any) -> float:
@@ -62,15 +37,45 @@ def _check_array(what: str, value: Array) -> None:
         raise WeftError(f"{what}[{row}, {column}] is {value[row, column]}; a cost must be a number from 0, and finite")
 
 
+@dataclass(frozen=True)
+class Costs:
+    """Costs of single edits. Deleting is from the first graph, inserting is what the second one has more.
+
+    A substitution is a number, charged where the labels differ; or a square array, indexed by labels that are whole
+    numbers; or a function of two labels. Array and function price equal labels too.
+    """
+
+    node_insert: float = 1.0
+    node_delete: float = 1.0
+    node_substitute: Substitution = 1.0
+    edge_insert: float = 1.0
+    edge_delete: float = 1.0
+    edge_substitute: Substitution = 1.0
+
+    def __post_init__(self) -> None:
+        for name in NAMES:
+            value = getattr(self, name)
+            if name.endswith("substitute") and callable(value):
+                continue
+            if name.endswith("substitute") and isinstance(value, np.ndarray) and value.ndim > 0:
+                _check_array(name, value)
+            else:
+                _check_number(name, value)
+
+
+NAMES = tuple(field.name for field in fields(Costs))
+UNIT = Costs()
+
+
 def constant(cost: Substitution) -> bool:
     """Whether equal labels are free and all others cost the same: then no table is needed."""
-    return not callable(cost) and np.ndim(cost) == 0
+    return isinstance(cost, int | float) or (not callable(cost) and np.ndim(cost) == 0)
 
 
 def table(what: str, cost: Substitution, labels: Sequence[Hashable]) -> Array:
     """Substitution costs between all labels that occur; 1 × 1 for a constant."""
     if constant(cost):
-        return np.array([[float(cost)]])  # type: ignore[arg-type]
+        return np.full((1, 1), cost, np.float64)
     if len(labels) > MOST_LABELS:
         raise WeftError(
             f"{len(labels)} different {what} labels occur; an array or a function can price at most {MOST_LABELS}; "
@@ -105,11 +110,29 @@ class Prices(NamedTuple):
 
 
 def prices(costs: Costs, node_labels: Sequence[Hashable], edge_labels: Sequence[Hashable]) -> Prices:
-    nodes = table("node", costs.node_substitute, node_labels)
-    edges = table("edge", costs.edge_substitute, edge_labels)
-    single = np.array((costs.node_insert, costs.node_delete, costs.edge_insert, costs.edge_delete), np.float64)
-    step = _step(np.concatenate((single, nodes.ravel(), edges.ravel())))
-    return Prices(single, constant(costs.node_substitute), constant(costs.edge_substitute), step, nodes, edges)
+    if constant(costs.node_substitute) and constant(costs.edge_substitute):
+        return _constant_prices(*(float(getattr(costs, name)) for name in NAMES))
+    return _prices(
+        (costs.node_insert, costs.node_delete, costs.edge_insert, costs.edge_delete),
+        constant(costs.node_substitute),
+        constant(costs.edge_substitute),
+        table("node", costs.node_substitute, node_labels),
+        table("edge", costs.edge_substitute, edge_labels),
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _constant_prices(*values: float) -> Prices:
+    """The usual case, kept: a search of two small graphs takes no longer than this."""
+    node_insert, node_delete, node_substitute, edge_insert, edge_delete, edge_substitute = values
+    single = (node_insert, node_delete, edge_insert, edge_delete)
+    return _prices(single, True, True, np.array([[node_substitute]]), np.array([[edge_substitute]]))
+
+
+def _prices(single: Sequence[float], node_constant: bool, edge_constant: bool, nodes: Array, edges: Array) -> Prices:
+    numbers = np.array(single, np.float64)
+    step = _step(np.concatenate((numbers, nodes.ravel(), edges.ravel())))
+    return Prices(numbers, node_constant, edge_constant, step, nodes, edges)
 
 
 def _step(values: Array) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.distance.assignment import MOST_NODES as MOST_BOUNDED
-from weft.distance.costs import Costs, prices
+from weft.distance.costs import UNIT, Costs, prices
 from weft.distance.graphs import coded, node_names
 from weft.distance.result import EditDistance, mapping_of
 from weft.distance.search import NODES, UPPER, proceed, proven, start
@@ -44,7 +44,7 @@ def check_timeout(timeout: float | None) -> float:
 def load() -> None:
     """Load or compile the machine code once, so that a time-out counts the search and not the compiler."""
     node, edge = np.zeros(1, np.int64), np.zeros((1, 1), np.int64)
-    p, s, _ = start(node, edge, node, edge, False, prices(Costs(), (), ()), 0)
+    p, s, _ = start(node, edge, node, edge, False, prices(UNIT, (), ()), 0)
     proceed(p, s, 1)
     proven(p, s)
 
@@ -61,7 +61,7 @@ def graph_edit_distance(
     deadline = time.perf_counter() + check_timeout(timeout)
     left = check_budget(budget)
     found = coded((("a", a), ("b", b)), MOST_NODES, TOO_LARGE)
-    table = prices(costs or Costs(), found.node_labels, found.edge_labels)
+    table = prices(costs or UNIT, found.node_labels, found.edge_labels)
     largest = max(nodes.size for nodes in found.nodes)
     nodes = max(1, (LONG_SLICE if timeout is None else SHORT_SLICE) // largest**3)
     first = 0 if timeout is not None else min(nodes, left)
@@ -70,7 +70,7 @@ def graph_edit_distance(
     )
     while not ended and s.state[NODES] < left and time.perf_counter() < deadline:
         ended = proceed(p, s, min(nodes, left - int(s.state[NODES])))
-    lower, upper = (proven(p, s), float(s.limits[UPPER]))
-    return EditDistance(
-        lower, upper, ended or lower == upper, mapping_of(p, s.best, node_names(a), node_names(b)), int(s.state[NODES])
-    )
+    upper = float(s.limits[UPPER])
+    lower = upper if ended else proven(p, s)
+    mapping = mapping_of(p, s.best, node_names(a), node_names(b))
+    return EditDistance(lower, upper, lower == upper, mapping, int(s.state[NODES]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,48 +113,47 @@ def codes_of(what: str, labels: Iterable[Hashable], known: dict[Hashable, int]) 
     return found
 
 
-def edge_ends(name: str, graph: Graph) -> list[list[int]]:
+def edge_ends(name: str, graph: Graph) -> list[tuple[int, int]]:
     """The edges as pairs of node numbers that exist."""
-    if len(graph.edges) == 0:
-        return []
     n = len(graph.labels)
-    try:
-        ends = np.asarray(graph.edges)
-    except ValueError:
-        ends = np.empty(0)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer):
-        raise WeftError(
-            f"the edges of graph {name} begin with {graph.edges[0]!r}; an edge must be two node numbers; "
-            "write edges=[(0, 1), (1, 2)]"
-        )
-    outside = (ends < 0) | (ends >= n)
-    if outside.any():
-        i, j = ends[outside.any(axis=1)][0]
-        raise WeftError(f"graph {name} has the edge ({i}, {j}); its nodes are 0 to {n - 1}; number them from 0")
-    return ends.tolist()
+    found = []
+    for edge in graph.edges:
+        try:
+            i, j = edge
+            i, j = index(i), index(j)
+        except (TypeError, ValueError):
+            raise WeftError(
+                f"graph {name} has the edge {edge!r}; an edge must be two node numbers; write edges=[(0, 1), (1, 2)]"
+            ) from None
+        if not (0 <= i < n and 0 <= j < n):
+            raise WeftError(f"graph {name} has the edge ({i}, {j}); its nodes are 0 to {n - 1}; number them from 0")
+        found.append((i, j))
+    return found
 
 
 def _adjacency(name: str, graph: Graph, known: dict[Hashable, int]) -> Array:
     n, edges = len(graph.labels), edge_ends(name, graph)
-    found = np.zeros((n, n), np.int64)
     edge_labels = (None,) * len(edges) if graph.edge_labels is None else graph.edge_labels
     if len(edge_labels) != len(edges):
         raise WeftError(
             f"graph {name} has {len(edges)} edges and {len(edge_labels)} edge labels; give one label an edge"
         )
     codes = codes_of(f"an edge of graph {name}", edge_labels, known)
-    for (i, j), code in zip(edges, codes, strict=True):
-        if found[i, j]:
-            raise WeftError(f"graph {name} has the edge ({i}, {j}) twice; two nodes may have one; join parallel edges")
-        found[i, j] = code + 1
-        if not graph.directed:
-            found[j, i] = code + 1
     different = len(set(codes))
     if different > MOST_EDGE_LABELS:
         raise WeftError(
             f"graph {name} has {different} different edge labels; it may have {MOST_EDGE_LABELS}; round or group them"
         )
-    return found
+    at: dict[int, int] = {}
+    for (i, j), code in zip(edges, codes, strict=True):
+        if i * n + j in at:
+            raise WeftError(f"graph {name} has the edge ({i}, {j}) twice; two nodes may have one; join parallel edges")
+        at[i * n + j] = code + 1
+        if not graph.directed:
+            at[j * n + i] = code + 1
+    found = np.zeros(n * n, np.int64)
+    found[list(at.keys())] = list(at.values())
+    return found.reshape(n, n)
 
 
 def as_tree(name: str, given: Any) -> tuple[list[Hashable], Array]:

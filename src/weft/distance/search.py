@@ -38,7 +38,7 @@ class Search(NamedTuple):
     bounds: Array  # (R+1, K) and what they cost at least
     branch: Array  # (R+1, 4): position of the branching row, children, next child, position of the child below
     best: Array  # (K) the best permutation known
-    limits: Array  # upper bound; value above which a branch is cut
+    limits: Array  # upper bound; a branch that costs at least the second is cut
     state: Array  # depth, nodes searched
     cost: Array
     row: Array
@@ -175,14 +175,14 @@ def evaluate(p: Problem, s: Search, d: int) -> bool:
     """Bound the node at depth d, and if it is worth it choose a row to branch on and list its children."""
     r, c = p.rows - d, p.node.shape[0] - d
     bound = lower_bound(p, s, d)
-    if bound > s.limits[CUT]:
+    if bound >= s.limits[CUT]:
         return False
     spell(p, s, d)
     if d == 0:
         improve(p, s.trial, EFFORT)
     offer(p, s, s.trial)
     cut = s.limits[CUT]
-    if bound > cut:
+    if bound >= cut or r == 1:  # with one row left the bound was the cost
         return False
 
     # A choice that cannot beat the best here cannot further down either.
@@ -190,7 +190,7 @@ def evaluate(p: Problem, s: Search, d: int) -> bool:
     for x in range(r):
         alive = 0
         for y in range(c):
-            if bound + s.cost[x, y] - s.u[x] - s.v[y] > cut:
+            if bound + s.cost[x, y] - s.u[x] - s.v[y] >= cut:
                 s.base[d, x, y] = np.inf
             else:
                 alive += 1
@@ -268,7 +268,7 @@ def proceed(p: Problem, s: Search, nodes: int) -> bool:
             if p.rows == p.columns:
                 offer(p, s, s.best)  # the nodes as they are numbered: a graph is at once found equal to itself
             below = 0
-        elif s.branch[d, NEXT] < s.branch[d, CHILDREN] and s.bounds[d, s.branch[d, NEXT]] <= s.limits[CUT]:
+        elif s.branch[d, NEXT] < s.branch[d, CHILDREN] and s.bounds[d, s.branch[d, NEXT]] < s.limits[CUT]:
             descend(p, s, d)
             below = d + 1
             nodes -= 1

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from weft.distance.costs import Costs, prices
+from weft.distance.costs import UNIT, Costs, prices
 from weft.distance.graphs import as_tree, check_size, codes_of
 from weft.distance.problem import substitution
 from weft.engine.arrays import Array
@@ -257,7 +257,7 @@ def tree_edit_distance(a: Any, b: Any, costs: Costs | None = None) -> float:
     """
     known: dict[Any, int] = {}
     (first, above), (second, over) = (coded_tree(name, tree, known) for name, tree in (("a", a), ("b", b)))
-    found = prices(costs or Costs(), list(known), ())
+    found = prices(costs or UNIT, list(known), ())
     insert, delete = found.single[:2].tolist()
     t = comparison(first, above, second, over, found.nodes, found.node_constant, 0.0, delete, insert)
     return float(compared(t).tree[0, 0])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.distance.costs import Costs, Prices, prices, symmetric
+from weft.distance.costs import UNIT, Costs, Prices, prices, symmetric
 from weft.distance.exact import LONG_SLICE, MOST_NODES, TOO_LARGE, check_budget, load
 from weft.distance.graphs import coded
 from weft.distance.problem import Problem
@@ -71,22 +71,24 @@ def graph_pairs(
     tickets: Array, found: Array, packed: Packed, pairs: Array, directed: bool, prices: Prices, budget: int, work: int
 ) -> tuple[int, Problem, Search]:
     """Compare pairs for about so much work. DONE, MORE, or a pair that takes longer, with its search so far."""
-    node, edge = np.zeros(1, np.int64), np.zeros((1, 1), np.int64)
-    p, s, ended = start(node, edge, node, edge, directed, prices, 0)
-    while work > 0:
+    last = found.shape[0] - 1
+    while True:
         pair = claim(tickets)
-        if pair >= found.shape[0]:
-            return DONE, p, s
-        a, links_a = part(packed, pairs[pair, 0])
-        b, links_b = part(packed, pairs[pair, 1])
+        # When none is left the smallest is begun once more: a search must be returned, and one call compiles faster.
+        a, links_a = part(packed, pairs[min(pair, last), 0])
+        b, links_b = part(packed, pairs[min(pair, last), 1])
         cubic = max(a.size, b.size) ** 3
+        nodes = min(budget, work // cubic) if pair <= last else 0
         edges_a, edges_b = links_a.reshape(a.size, a.size), links_b.reshape(b.size, b.size)
-        p, s, ended = start(a, edges_a, b, edges_b, directed, prices, min(budget, work // cubic))
+        p, s, ended = start(a, edges_a, b, edges_b, directed, prices, nodes)
+        if pair > last:
+            return DONE, p, s
         if not ended and s.state[NODES] < budget:
             return pair, p, s
         found[pair, 0], found[pair, 1] = proven(p, s), s.limits[UPPER]
         work -= cubic * (1 + s.state[NODES])
-    return MORE, p, s
+        if work <= 0:
+            return MORE, p, s
 
 
 @kernel
@@ -95,21 +97,21 @@ def tree_pairs(
 ) -> tuple[int, Comparison, int]:
     """The same for trees; a pair that takes longer comes with its tables and the number of its next key pair."""
     insert, delete = prices.single[0], prices.single[1]
-    a, above = part(packed, 0)
-    t = comparison(a[:1], above[:1], a[:1], above[:1], prices.nodes, prices.node_constant, 0.0, delete, insert)
-    while cells > 0:
+    last = found.shape[0] - 1
+    while True:
         pair = claim(tickets)
-        if pair >= found.shape[0]:
-            return DONE, t, 0
-        a, above = part(packed, pairs[pair, 0])
-        b, over = part(packed, pairs[pair, 1])
+        a, above = part(packed, pairs[min(pair, last), 0])
+        b, over = part(packed, pairs[min(pair, last), 1])
         t = comparison(a, above, b, over, prices.nodes, prices.node_constant, 0.0, delete, insert)
+        if pair > last:
+            return DONE, t, 0
         following = compare_keys(t, 0, cells)
         if following >= 0:
             return pair, t, following
         found[pair, 0] = found[pair, 1] = t.tree[0, 0]
         cells -= t.key_a.size * t.key_b.size + a.size * b.size
-    return MORE, t, 0
+        if cells <= 0:
+            return MORE, t, 0
 
 
 def shared(team: Workers, body: Callable[[Array, Array], None]) -> None:
@@ -215,9 +217,9 @@ def matrix(
 
     with team_of(workers) as team:
         if kind == "graph":
-            pairs, found = compare_graphs(team, named, pairing, costs or Costs(), check_budget(budget))
+            pairs, found = compare_graphs(team, named, pairing, costs or UNIT, check_budget(budget))
         else:
-            pairs, found = compare_trees(team, named, pairing, costs or Costs())
+            pairs, found = compare_trees(team, named, pairing, costs or UNIT)
     result = np.empty((2, G, H or G))
     i, j = pairs[:, 0], pairs[:, 1] - (G if others is not None else 0)
     if others is None:
