@@ -42,7 +42,8 @@ PEERS: dict[str, tuple[Peer, ...]] = {
     "logic_ca": (
         Peer("PyTorch eager", "logic_torch", _TORCH, {}),
         Peer("PyTorch compiled", "logic_torch", _TORCH, {"compiled": True}),
-        Peer("JAX, 16 operations a gate", "logic_jax", ("jax",), {}),
+        Peer("JAX, published formulation", "logic_jax", ("jax",), {}),
+        Peer("JAX, rows of cells", "logic_jax", ("jax",), {"rows": True}),
     ),
     "gpt": (
         Peer("PyTorch eager", "gpt_torch", _TORCH, {}),

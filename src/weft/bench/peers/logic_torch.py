@@ -20,9 +20,7 @@ from weft.engine.family import Batch
 from weft.families.logic_ca.gates import MATRIX
 
 
-def layer(x: Tensor, wires: Tensor, numbers: Tensor) -> Tensor:
-    """x (inputs, …, cells), wires (2, gates), numbers (4, gates, …, 1) → (gates, …, cells)."""
-    a, b = x.index_select(0, wires[0]), x.index_select(0, wires[1])
+def gate(a: Tensor, b: Tensor, numbers: Tensor) -> Tensor:
     c0, c1, c2, c3 = numbers.unbind(0)
     return (c0 + c1 * a) + b * (c2 + c3 * a)
 
@@ -47,26 +45,30 @@ def build(problem: Problem, compiled: bool = False) -> Stepper:
         mixed = torch.softmax(logits[f"{name}.logits"], dim=-1) @ matrix.T
         return mixed.permute(2, 1, 0)[..., None, None] if mixed.ndim == 3 else mixed.T[..., None]
 
+    mix: Any = torch.compile(gate, dynamic=True) if compiled else gate
+
+    def layer(x: Tensor, name: str, numbers: Tensor) -> Tensor:
+        """x (inputs, …, cells), numbers (4, gates, …, 1) → (gates, …, cells)."""
+        first, second = wires[f"{name}.wires"]
+        return mix(x.index_select(0, first), x.index_select(0, second), numbers)
+
     def ca_step(state: Tensor, seen_by: list[Tensor], updates: list[Tensor]) -> Tensor:
         x = neighbours(state, periodic)[:, None]  # (9, 1, C, cells): every kernel sees every channel
         for i, coefficients in enumerate(seen_by):
-            x = layer(x, wires[f"perceive.{i}.wires"], coefficients)
+            x = layer(x, f"perceive.{i}", coefficients)
         features = x.permute(2, 0, 1, 3).flatten(end_dim=2)  # (outputs, K, C, cells) → channel, output, kernel
         x = torch.cat([state.flatten(start_dim=1), features])
         for i, coefficients in enumerate(updates):
-            x = layer(x, wires[f"update.{i}.wires"], coefficients)
+            x = layer(x, f"update.{i}", coefficients)
         return x.view(state.shape)
-
-    one_step: Any = torch.compile(ca_step) if compiled else ca_step
 
     def loss(batch: Batch) -> Tensor:
         boards = batch.arrays
-        state = torch.from_numpy(np.ascontiguousarray(boards.grids.transpose(3, 0, 1, 2)))
-        wanted = torch.from_numpy(np.ascontiguousarray(boards.targets.transpose(3, 0, 1, 2)))
+        state, wanted = (torch.tensor(part.transpose(3, 0, 1, 2)) for part in (boards.grids, boards.targets))
         seen_by = [numbers(f"perceive.{i}") for i in range(len(config.perceive))]
         updates = [numbers(f"update.{i}") for i in range(len(config.update))]
         for t in range(config.ca_steps):
-            after = one_step(state, seen_by, updates)
+            after = ca_step(state, seen_by, updates)
             if boards.fire.size:
                 fired = torch.from_numpy(boards.fire[t].reshape(1, 1, *state.shape[2:]) > 0)
                 after = torch.where(fired, after, state)
