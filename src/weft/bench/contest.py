@@ -227,3 +227,20 @@ def compare_with(rows: Sequence[Row], row: Row, bound: str | None, cores: int) -
     elif row["system"] != bound:
         same = [other["median"] for other in rows if other["system"] == OURS and other["threads"] == row["threads"]]
         row["times_slower"] = row["median"] / (same or [rows[0]["median"]])[0]
+
+
+def torch_hashes(
+    family: Family, config: TrainConfig, threads: Sequence[int], steps: int, note: Note = lambda text: None
+) -> dict[int, str]:
+    """The weights of the family's PyTorch peer after `steps` steps by thread count, deterministic algorithms on."""
+    peer = next((peer for peer in PEERS.get(family.name, ()) if "torch" in peer.needs), None)
+    if peer is None or missing(peer):
+        raise WeftError(
+            f"the PyTorch peer of {family.name} cannot run here; install it with: pip install 'weft[torch]'"
+        )
+    found = {}
+    with open_field(family, config, note) as field:
+        for count in threads:
+            more = {"module": peer.module, "options": dict(peer.options), "first_steps": steps, "deterministic": True}
+            found[count] = str(field.enter(peer.name, count, **more).first["weights"])
+    return found
