@@ -27,6 +27,7 @@ demo: $(VENV)/.user
 
 test: lint
 	$(BIN)/python -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
