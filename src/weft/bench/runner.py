@@ -88,6 +88,8 @@ def bound_running(spec: Spec) -> Iterator[Running]:
 def _limit_threads(spec: Spec) -> None:
     """Before the peer is imported: JAX and OpenMP look at the cores they may use, and at the environment."""
     os.environ["OMP_NUM_THREADS"] = str(spec.threads)
+    if spec.deterministic:  # not timed, and perhaps more threads than cores: let them sleep instead of spin
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     if "jax" in (spec.module or "") and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])
     if "torch" in (spec.module or "") or spec.deterministic:

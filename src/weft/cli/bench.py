@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from weft import api
 from weft.bench.contest import OURS, Row, contest, prove
-from weft.bench.records import write_record
-from weft.cli.common import BatchOption, PresetOption, SetOption, TaskName, print_table, settings_of, worker_counts
-from weft.families import find_task
+from weft.bench.records import read_record, write_record
+from weft.bench.tables import rewrite
+from weft.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from weft.errors import WeftError
+from weft.families import discover, find_task
+from weft.report.plots import plot_bench
+
+PLOTS = Path("benchmarks/plots")
 
 
 def bench(
-    task: TaskName,
+    task: Annotated[str | None, typer.Argument(help="what to time; see: weft tasks", metavar="[TASK]")] = None,
     preset: PresetOption = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
     steps: Annotated[int, typer.Option("--steps", min=1, help="steps to time at each count")] = 50,
@@ -25,10 +31,37 @@ def bench(
         bool, typer.Option("--copies", help="also time independent single-worker copies side by side")
     ] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="keep a record in benchmarks/results")] = True,
+    everything: Annotated[
+        bool, typer.Option("--all", help="every task with its peers, then the README's tables and plots")
+    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="only the README's tables and plots, from records")] = False,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
+    if [task is not None, everything, tables].count(True) != 1:
+        raise WeftError("bench takes one of: a TASK, --all, --tables; see weft bench --help")
     counts = worker_counts(workers)
-    family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size))
+    if task is not None:
+        bench_task(task, preset, counts, steps, settings_of(setting, batch_size=batch_size), peers, copies, record)
+        return
+    if preset or batch_size or setting or copies or not record:
+        raise WeftError("--all and --tables go by the full presets and keep records; leave the other options out")
+    for name in [name for family in discover().values() for name in family.tasks] if everything else ():
+        bench_task(name, None, counts, steps, {}, peers=True, copies=False, record=True)
+    for path in rewrite():
+        typer.echo(f"wrote {path}")
+
+
+def bench_task(
+    task: str,
+    preset: str | None,
+    counts: list[int],
+    steps: int,
+    settings: dict[str, Any],
+    peers: bool,
+    copies: bool,
+    record: bool,
+) -> None:
+    family, chosen, config = api.configure(task, preset, settings)
     proof = prove(family, find_task(task)[1], config, counts)
     rows = contest(family, config, counts, steps, peers, copies, note=lambda text: typer.echo(text, err=True))
     show(rows, f"{task} {chosen}, batch {config.batch_size}")
@@ -45,7 +78,9 @@ def bench(
             "proof": proof,
             "rows": rows,
         }
-        typer.echo(f"wrote {write_record(f'bench-{task}-{chosen}-batch{config.batch_size}', content)}")
+        path = write_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content)
+        typer.echo(f"wrote {path}")
+        typer.echo(f"wrote {plot_bench(PLOTS / f'{path.stem}.png', read_record(path))}")
 
 
 def show(rows: list[Row], title: str) -> None:

@@ -69,3 +69,66 @@ def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: s
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return _save(figure, path)
+
+
+def plot_bench(path: Path, record: Mapping[str, Any]) -> Path:
+    """A bench record: speed-up against the ideal line on the left, milliseconds a step against the peers beside it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [row for row in record["rows"] if "absent" not in row]
+    figure, (left, right) = pyplot.subplots(
+        1, 2, figsize=(9.6, 3.6), dpi=120, layout="constrained", width_ratios=(2, 3)
+    )
+    figure.suptitle(f"{record['task']}, batch {record['config']['batch_size']}: one training step", fontsize=11)
+    _speed_up(left, rows, record["machine"]["cores"])
+    _bars(right, rows)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    return _save(figure, path)
+
+
+def _speed_up(axes: Any, rows: Sequence[Mapping[str, Any]], cores: int) -> None:
+    ours = [row for row in rows if row["system"] == "weft"]
+    counts = [row["threads"] for row in ours]
+    ticks = sorted({1, *counts})
+    base = counts[0]
+    ideal = [min(count, cores) / min(base, cores) for count in ticks]
+    axes.plot(ticks, ideal, "--", color=GREY, linewidth=1, label="ideal")
+    axes.plot(counts, [row["speed_up"] for row in ours], "o-", color=BLUE, linewidth=1.6, label="weft")
+    axes.set(xlabel="workers", ylabel=f"speed-up over {base}", xticks=ticks, ylim=(0, None))
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, loc="lower right")
+
+
+def _bars(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Every system at its largest thread count, the slowest on top."""
+    widest: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row["threads"] >= widest.get(row["system"], row)["threads"]:
+            widest[row["system"]] = row
+    shown = sorted(widest.values(), key=lambda row: float(row["median"]))
+    times = [float(row["median"]) for row in shown]
+    names = [f"{row['system']}, {row['threads']}" for row in shown]
+    colours = [
+        BLUE if row["system"] == "weft" else ORANGE if "times_slower" in row else GREY for row in shown
+    ]  # grey: the bound
+    bars = axes.barh(names, times, color=colours, height=0.6)
+    labels = [
+        f" {_milliseconds(time)}" + (f"  ({row['times_slower']:.3g}×)" if "times_slower" in row else "")
+        for row, time in zip(shown, times, strict=True)
+    ]
+    axes.bar_label(bars, labels, fontsize=8)
+    wide = max(times) > 30 * min(times)
+    if wide:
+        axes.set_xscale("log")
+    # Room for the labels at the end of the bars.
+    axes.set_xlim(min(times) / 3 if wide else 0, max(times) * (12 if wide else 1.35))
+    axes.set_xlabel("milliseconds" + (", logarithmic" if wide else ""))
+    axes.tick_params(axis="y", labelsize=8)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
