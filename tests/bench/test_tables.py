@@ -10,7 +10,8 @@ from PIL import Image
 from tests.helpers import snapshot, weft_here
 from weft.bench import tables
 
-README = "# x\n\nbefore\n<!-- records:logic_ca -->\nold\n<!-- /records -->\nafter <!-- records:none -->\nkept\n<!-- /records -->\n"
+AFTER = "after <!-- records:none -->\nkept\n<!-- /records -->\n"
+README = "# x\n\nbefore\n<!-- records:logic_ca -->\nold\n<!-- /records -->\n" + AFTER
 
 
 def row(system, threads, median, **more):
@@ -53,7 +54,7 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
     assert "| life, batch 20 | **3 / 1.5** | 150 (100×) |  | 0.75 | 25 % / 50 % | 100 MB |" in text
     assert "| letter, batch 20 | **40 / 20** | 2,000 (100×) |" in text
     assert text.startswith("# x\n\nbefore\n<!-- records:logic_ca -->\n| task | weft | PyTorch eager | JAX |")
-    assert text.endswith("<!-- /records -->\nafter <!-- records:none -->\nkept\n<!-- /records -->\n")
+    assert text.endswith("<!-- /records -->\n" + AFTER)
     assert "old" not in text
     assert snapshot(tmp_path / "benchmarks") == before
     for task in ("life", "letter"):
