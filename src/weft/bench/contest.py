@@ -30,7 +30,7 @@ from weft.verify.bits import compare
 from weft.verify.gradients import finite_difference_error
 
 ROUNDS = 5
-SECONDS_A_TURN = 4.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
+SECONDS_A_TURN = 1.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
 LOSS_TOLERANCE = 1e-4  # of a peer's first losses, relative: other orders of addition, the same model
 REFERENCE_TOLERANCE = 1e-4  # float32 against the float64 reference
 GRADIENT_TOLERANCE = 1e-6
