@@ -132,7 +132,7 @@ def pace(task: str, folder: Path) -> float:
     return 50 / max(0.05, done[1] - done[0])
 
 
-def soak(minutes: float, seed: int, tasks: list[str]) -> bool:
+def soak(minutes: float, seed: int, tasks: list[str], work: float) -> bool:
     facts = machine()
     print(
         f"Soak of {minutes:g} minutes, seed {seed}, {facts['cpu']}, {facts['cores']} cores, commit {facts['commit']}.\n"
@@ -147,8 +147,7 @@ def soak(minutes: float, seed: int, tasks: list[str]) -> bool:
                 break
             with tempfile.TemporaryDirectory(prefix="weft-soak-") as name:
                 paces[task] = paces.get(task) or pace(task, Path(name))
-                # About 15 seconds of work undisturbed, so that a run meets several kills.
-                steps = max(40, min(5000, int(15 * paces[task])))
+                steps = max(40, min(5000, int(work * paces[task])))
                 for leftover in Path(name).iterdir():
                     shutil.rmtree(leftover)
                 found = trial(task, steps, seed + rounds, Path(name))
@@ -172,9 +171,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=float, default=15, help="seconds of undisturbed training a run; several kills")
     parser.add_argument("--tasks", nargs="+", choices=every, default=every)
     given = parser.parse_args()
-    sys.exit(0 if soak(given.minutes, given.seed, given.tasks) else 1)
+    sys.exit(0 if soak(given.minutes, given.seed, given.tasks, given.work) else 1)
 
 
 if __name__ == "__main__":
