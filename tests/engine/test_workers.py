@@ -35,6 +35,7 @@ def chain(worker, claims, progress, values, levels):
         finish(progress, 0)
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_every_ticket_is_taken_once(count):
     seen = np.zeros(5000, np.int64)
@@ -43,6 +44,7 @@ def test_every_ticket_is_taken_once(count):
     assert set(seen.tolist()) == {1}
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
 def test_levels_wait_for_each_other(count):
     levels, units = 300, 7

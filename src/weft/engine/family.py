@@ -102,6 +102,10 @@ class Family:
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
+    # What no implementation of a training step can do without, for `weft bench`: its matrix products, as (m, k, n, how
+    # many), or else the bytes its kernels read and write if none were in the first-level cache.
+    products: Callable[[Any], Sequence[tuple[int, int, int, int]]] | None = None
+    traffic: Callable[[Any], float] | None = None
 
 
 def parameter_count(family: Family, config: TrainConfig) -> int:

@@ -104,10 +104,21 @@ def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> d
     return dict(sums)
 
 
+def gate_evaluations(config: LogicConfig) -> float:
+    """Gates × cells × CA steps × samples of one training step."""
+    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
+    return float(per_cell * config.height * config.width * config.ca_steps * config.batch_size)
+
+
 def flops(config: LogicConfig) -> float:
     """Multiply-adds count as two: 3 a gate and cell forward, twice (it is recomputed), 9 backward."""
-    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
-    return 2.0 * (3 + 3 + 9) * per_cell * config.height * config.width * config.ca_steps * config.batch_size
+    return 2.0 * (3 + 3 + 9) * gate_evaluations(config)
+
+
+def traffic(config: LogicConfig) -> float:
+    """Float32 a gate and cell: a, b and the output forward, twice (it is recomputed); backward a, b and the output's
+    adjoint are read, those of a and b read and written."""
+    return 4.0 * (3 + 3 + 7) * gate_evaluations(config)
 
 
 FAMILY = Family(
@@ -137,4 +148,5 @@ FAMILY = Family(
     report=verbs.report,
     flops=flops,
     verbs={"render": verbs.render, "circuit": circuit_verb},
+    traffic=traffic,
 )
