@@ -70,7 +70,7 @@ def gradient(
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, periodic),
-        training_coefficients(logits, hard), fire, program.full, program.live, program.adjoint, program.unread,
+        training_coefficients(logits, hard, workers), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
         plan.tiles, *waits(plan, samples, height, width, periodic), config.ca_steps, config.lanes,
     )  # fmt: skip

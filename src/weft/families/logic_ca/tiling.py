@@ -38,6 +38,14 @@ def tiling(samples: int, cells: int, lanes: int) -> Tiling:
     return Tiling(group_samples, group_tiles, tiles.astype(np.int64), np.repeat(np.arange(groups), per_group))
 
 
+@lru_cache(maxsize=32)
+def wave_tiling(samples: int, cells: int, lanes: int, wave: Wave) -> tuple[slice, Tiling]:
+    """The samples of a wave, and its part of the step's plan."""
+    plan = tiling(samples, cells, lanes)
+    first, last = plan.group_samples[[wave.first_group, wave.last_group]]
+    return slice(first, last), of_wave(plan, wave)
+
+
 def of_wave(plan: Tiling, wave: Wave) -> Tiling:
     """The wave's part of the step's plan, numbered from 0: cut out of it, never planned anew, so no tile changes."""
     groups, units = slice(wave.first_group, wave.last_group), slice(wave.first_unit, wave.last_unit)
