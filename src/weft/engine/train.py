@@ -109,7 +109,7 @@ class Trainer:
                 total.push(slots, workers)
                 losses_total.push(losses, workers)
         with self.clock.measure("merge"):
-            family.pull_back(config, self.params, total.finish(workers), self.gradient)
+            family.pull_back(config, self.params, total.finish(workers), self.gradient, workers)
             return float(losses_total.finish(workers)[0]) / batch.divisor
 
     def evaluate(self, batch: Batch) -> dict[str, float]:

@@ -72,8 +72,8 @@ def gradient(
     automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
 
 
-def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
-    gates.pull_back(params.reshape(-1, 16), merged.reshape(-1, 4), out.reshape(-1, 16))
+def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
+    gates.pull_back(out.reshape(-1, 16), params.reshape(-1, 16), merged.reshape(-1, 4), workers)
 
 
 def evaluate(

@@ -110,6 +110,17 @@ def mix_worker(worker: int, tickets: Array, coef: Array, weights: Array, matrix:
         mix(coef[start : start + SHARE], weights[start : start + SHARE], matrix)
 
 
+@kernel
+def pull_back_worker(worker: int, tickets: Array, gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+    while True:
+        start = claim(tickets) * SHARE
+        if start >= weights.shape[0]:
+            break
+        end = start + SHARE
+        normalise(weights[start:end])
+        pull_back_gates(gradient[start:end], weights[start:end], sums[start:end], matrix)
+
+
 def gate_weights(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
     weights = np.empty_like(logits)
@@ -131,21 +142,28 @@ def hard_coefficients(logits: Array) -> Array:
     return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
 
 
+def exponentials(logits: Array, workers: Workers) -> Array:
+    """The softmax before it is normalised; in memory that the next call overwrites."""
+    weights = workers.buffer("gate weights", logits.shape, logits.dtype)
+    workers.run(subtract_worker, workers.tickets(), weights, logits)
+    np.exp(weights, out=weights)
+    return weights
+
+
 def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array:
     """(G, 4): soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft (straight-through).
 
     The soft ones are soft_coefficients, shared among the workers.
     """
-    weights = workers.buffer("gate weights", logits.shape, logits.dtype)
     coef = workers.buffer("coefficients", (len(logits), 4), logits.dtype)
-    workers.run(subtract_worker, workers.tickets(), weights, logits)
-    np.exp(weights, out=weights)
+    weights = exponentials(logits, workers)
     workers.run(mix_worker, workers.tickets(), coef, weights, MATRIX.astype(logits.dtype))
     if hard.size:
         coef[hard] = hard_coefficients(logits[hard])
     return coef
 
 
-def pull_back(logits: Array, sums: Array, gradient: Array) -> None:
+def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
     """d loss / d logits (G, 16) from the merged sums (G, 4)."""
-    pull_back_gates(gradient, gate_weights(logits), sums, MATRIX.astype(logits.dtype))
+    weights = exponentials(logits, workers)
+    workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, MATRIX.astype(logits.dtype))

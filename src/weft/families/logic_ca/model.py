@@ -96,7 +96,7 @@ class LogicModel:
             loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
             gradient = np.empty_like(logits)
-            pull_back(logits, merged, gradient)
+            pull_back(gradient, logits, merged, team)
             return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
 
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
