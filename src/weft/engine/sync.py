@@ -22,7 +22,7 @@ from weft.engine.jit import kernel
 
 PAD = 8  # int64 per counter: one cache line each, so that workers do not disturb each other
 FORWARD, BACKWARD, WAITING = 0, 1, 2  # columns of Workers.ticks
-SPINS_BEFORE_YIELD = 100  # a few microseconds
+SPINS_BEFORE_YIELD = 1000  # some 40 microseconds, less than most tasks take
 MACHINE = platform.machine().lower()
 
 _I64 = ir.IntType(64)

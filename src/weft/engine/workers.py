@@ -29,6 +29,7 @@ from weft.errors import WeftError
 MOST_WORKERS = 4096  # beyond any machine; guards against a slipped digit
 
 
+MOST_VIEWS = 256  # a family whose shapes change all the time must not fill the memory with them
 ENTRIES = team.Entries()
 
 
@@ -57,8 +58,9 @@ class Workers:
 
     def __init__(self, asked: str | int = "auto") -> None:
         self.count = worker_count(asked)
-        self.ticks = np.zeros((self.count, PAD), np.int64)
+        self.ticks = aligned((self.count, PAD), np.int64)
         self._buffers: dict[str, Array] = {}
+        self._views: dict[Any, Array] = {}  # of the buffers, as they were asked for: the same every step
         self._board = team.new_board()
         self._spins = team.SPINS if self.count <= available_cores() else 0  # a spinning worker must not hold up another
         self._python: tuple[Callable[..., None], tuple[Any, ...]] | None = None
@@ -114,11 +116,18 @@ class Workers:
 
         Its contents are whatever the last user left.
         """
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        kept = self._buffers.get(name)
-        if kept is None or kept.size < size:
-            kept = self._buffers[name] = aligned(size, np.uint8)
-        return kept[:size].view(dtype).reshape(shape)
+        key = name, shape, dtype
+        found = self._views.get(key)
+        if found is None:
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            kept = self._buffers.get(name)
+            if kept is None or kept.size < size:
+                kept = self._buffers[name] = aligned(size, np.uint8)
+                self._views.clear()
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
+            found = self._views[key] = kept[:size].view(dtype).reshape(shape)
+        return found
 
     def tickets(self) -> Array:
         """A fresh ticket counter for one run."""

@@ -117,7 +117,6 @@ def pull_back_worker(worker: int, tickets: Array, gradient: Array, weights: Arra
         if start >= weights.shape[0]:
             break
         end = start + SHARE
-        normalise(weights[start:end])
         pull_back_gates(gradient[start:end], weights[start:end], sums[start:end], matrix)
 
 
@@ -142,12 +141,9 @@ def hard_coefficients(logits: Array) -> Array:
     return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
 
 
-def exponentials(logits: Array, workers: Workers) -> Array:
-    """The softmax before it is normalised; in memory that the next call overwrites."""
-    weights = workers.buffer("gate weights", logits.shape, logits.dtype)
-    workers.run(subtract_worker, workers.tickets(), weights, logits)
-    np.exp(weights, out=weights)
-    return weights
+def shared_weights(logits: Array, workers: Workers) -> Array:
+    """Where training_coefficients leaves the softmax of the step's logits, for pull_back."""
+    return workers.buffer("gate weights", logits.shape, logits.dtype)
 
 
 def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array:
@@ -156,7 +152,9 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
     The soft ones are soft_coefficients, shared among the workers.
     """
     coef = workers.buffer("coefficients", (len(logits), 4), logits.dtype)
-    weights = exponentials(logits, workers)
+    weights = shared_weights(logits, workers)
+    workers.run(subtract_worker, workers.tickets(), weights, logits)
+    np.exp(weights, out=weights)
     workers.run(mix_worker, workers.tickets(), coef, weights, MATRIX.astype(logits.dtype))
     if hard.size:
         coef[hard] = hard_coefficients(logits[hard])
@@ -164,6 +162,6 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
 
 
 def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
-    """d loss / d logits (G, 16) from the merged sums (G, 4)."""
-    weights = exponentials(logits, workers)
+    """d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
+    weights = shared_weights(logits, workers)
     workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, MATRIX.astype(logits.dtype))
