@@ -227,7 +227,7 @@ class Entries:
         body.compile(kinds)
         version = body.overloads[kinds]
         if version.signature.return_type != types.none:
-            raise TypeError(f"{body.__name__} returns something; what workers run must not")
+            raise TypeError(f"{body.py_func.__name__} returns something; what workers run must not")
         address = version.library.get_pointer_to_function(version.fndesc.llvm_func_name)
         self._found[body] = np.append(self.of(body), [[kind(*args), address]], axis=0)
 
