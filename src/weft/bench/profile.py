@@ -30,9 +30,10 @@ class Profile:
     parts: dict[str, float]
     gigaflops: float
     peak_megabytes: float
+    step_ends: list[float]  # seconds since the epoch: to see which steps of several processes ran side by side
 
     def record(self) -> dict[str, object]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "step_ends"}
 
 
 def peak_megabytes() -> float:
@@ -49,11 +50,12 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
             trainer.step()
         trainer.clock = Clock()
         team.ticks[:] = 0
-        times = []
+        times, ends = [], []
         for _ in range(steps):
             start = time.perf_counter()
             trainer.step()
             times.append(1e3 * (time.perf_counter() - start))
+            ends.append(time.time())
         clock = {name: 1e3 * seconds / steps for name, seconds in asdict(trainer.clock).items()}
         ticks = team.ticks.sum(axis=0)
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
@@ -64,5 +66,13 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
     parts["other"] = statistics.fmean(times) - sum(parts.values())
     median = statistics.median(times)
     return Profile(
-        workers, steps, median, min(times), max(times), parts, family.flops(config) / median / 1e6, peak_megabytes()
+        workers,
+        steps,
+        median,
+        min(times),
+        max(times),
+        parts,
+        family.flops(config) / median / 1e6,
+        peak_megabytes(),
+        ends,
     )

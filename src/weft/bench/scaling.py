@@ -2,7 +2,9 @@
 
 Each measurement is a process of its own, so that memory is its own and nothing is warm from another. Independent
 single-worker copies running side by side show how much N cores really are: they share caches, memory and clocks, and
-wait for nothing. `of_copies` is our steps a second over theirs, all of them added up.
+wait for nothing. `of_copies` is our steps a second over theirs, the medians of all of them added up. Copies neither
+start nor end at one moment, and one that runs while others do not is faster than they all are together; so
+`of_overlap` compares with the steps they finished while all of them were running.
 """
 
 from __future__ import annotations
@@ -54,28 +56,43 @@ def _result(process: subprocess.Popen[str]) -> dict[str, Any]:
     return dict(json.loads(output))
 
 
+def overlap(runs: Sequence[dict[str, Any]]) -> float | None:
+    """Steps a second of processes side by side, counted while all were running; None if they never all were."""
+    begin, end = max(run["step_ends"][0] for run in runs), min(run["step_ends"][-1] for run in runs)
+    if begin >= end:
+        return None
+    return sum(begin < moment <= end for run in runs for moment in run["step_ends"]) / (end - begin)
+
+
 def scaling(arguments: Sequence[str], counts: Sequence[int], steps: int, copies: bool) -> list[dict[str, Any]]:
     """One row a count; counts take turns, so that a slow moment of the machine hits them alike."""
     rows: dict[int, list[dict[str, Any]]] = {count: [] for count in counts}
     side_by_side: dict[int, list[float]] = {count: [] for count in counts}
+    overlaps: dict[int, list[float]] = {count: [] for count in counts}
     for _ in range(ROUNDS):
         for count in counts:
             rows[count].append(_result(_start(arguments, count, steps)))
             if copies:
                 running = [_start(arguments, 1, steps) for _ in range(count)]
-                side_by_side[count].append(sum(1 / _result(process)["median"] for process in running))
+                results = [_result(process) for process in running]
+                side_by_side[count].append(sum(1 / result["median"] for result in results))
+                overlaps[count] += [found for found in [overlap(results)] if found is not None]
     table = []
     slowest = min(rows[counts[0]], key=_median)
     for count in counts:
         best = min(rows[count], key=_median)
         row = {
-            **best,
+            **{name: value for name, value in best.items() if name != "step_ends"},
             "medians": [run["median"] for run in rows[count]],
             "speed_up": slowest["median"] / best["median"],
         }
         if copies:
             row["copies_steps_per_second"] = 1e3 * statistics.median(side_by_side[count])
             row["of_copies"] = 1 / statistics.median(row["medians"]) / statistics.median(side_by_side[count])
+            if overlaps[count]:
+                row["overlap_steps_per_second"] = statistics.median(overlaps[count])
+                own = [found for found in (overlap([run]) for run in rows[count]) if found is not None]
+                row["of_overlap"] = statistics.median(own) / row["overlap_steps_per_second"]
         table.append(row)
     return table
 

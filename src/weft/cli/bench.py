@@ -33,7 +33,7 @@ def bench(
         arguments += ["--set", pair]
     table = scaling(arguments, counts, steps, copies)
     columns = ["workers", "ms a step", "spread", "speed-up", "steps/s", "peak MB"] + (
-        ["copies, steps/s", "of copies"] if copies else []
+        ["copies, steps/s", "of copies", "overlap, steps/s", "of overlap"] if copies else []
     )
     rows = []
     for row in table:
@@ -48,6 +48,12 @@ def bench(
         ]
         if copies:
             cells += [f"{row['copies_steps_per_second']:.0f}", f"{100 * row['of_copies']:.0f} %"]
+            overlapping = "overlap_steps_per_second" in row
+            cells += (
+                [f"{row['overlap_steps_per_second']:.0f}", f"{100 * row['of_overlap']:.0f} %"]
+                if overlapping
+                else ["", ""]
+            )
         rows.append(cells)
     print_table(columns, rows, f"{task} {chosen}, batch {config.batch_size}")
     typer.echo(f"bits equal for all counts: weights sha256:{weights} after 2 steps")
