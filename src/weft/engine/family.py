@@ -82,7 +82,7 @@ class Family:
 
     # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit
     gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
-    pull_back: Callable[[Any, Params, Array, Array], None]  # (config, params, merged, gradient out)
+    pull_back: Callable[[Any, Params, Array, Array, Workers], None]  # (config, params, merged, gradient out, workers)
     # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
     evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
     eval_columns: tuple[str, ...]  # of those rows

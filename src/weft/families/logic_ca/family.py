@@ -18,7 +18,7 @@ from weft.families.logic_ca.circuit_report import circuit_verb
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from weft.families.logic_ca.gates import PASS_A, PASS_B, hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.tiling import Tiling, of_wave, tiling
+from weft.families.logic_ca.tiling import Tiling, tiling, wave_tiling
 from weft.families.logic_ca.wiring import wires
 
 START_LOGIT = 10.0  # of pass-through a, in every gate
@@ -48,22 +48,19 @@ def group_bytes(config: LogicConfig) -> int:
 
 
 def groups(config: LogicConfig, batch: Batch) -> Array:
-    return _tiling(config, batch).group_tiles
+    return tiling(*_sizes(config, batch)).group_tiles
 
 
-def _tiling(config: LogicConfig, batch: Batch) -> Tiling:
+def _sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:
     _, height, width, _ = batch.arrays.grids.shape
-    return tiling(batch.samples, height * width, config.lanes)
+    return batch.samples, height * width, config.lanes
 
 
 def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Tiling]:
     """The wave's samples and its part of the plan."""
-    plan = _tiling(config, batch)
-    first, last = plan.group_samples[[wave.first_group, wave.last_group]]
+    samples, plan = wave_tiling(*_sizes(config, batch), wave)
     boards = batch.arrays
-    return data.Boards(boards.grids[first:last], boards.targets[first:last], boards.fire, boards.hard), of_wave(
-        plan, wave
-    )
+    return data.Boards(boards.grids[samples], boards.targets[samples], boards.fire, boards.hard), plan
 
 
 def gradient(
@@ -75,8 +72,8 @@ def gradient(
     automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
 
 
-def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
-    out[:] = gates.pull_back(params.reshape(-1, 16), merged.reshape(-1, 4)).reshape(-1)
+def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
+    gates.pull_back(out.reshape(-1, 16), params.reshape(-1, 16), merged.reshape(-1, 4), workers)
 
 
 def evaluate(
