@@ -124,7 +124,7 @@ _SMALL = {
     "width": 16, "layers": 2, "expressions": 60, "steps": 200, "batch_size": 16, "eval_samples": 20, "unit_nodes": 32,
     "eval_every": 50, "checkpoint_every": 100, "log_every": 10, "warmup_steps": 0,
 }  # fmt: skip
-_TINY = {**_SMALL, "width": 5, "expressions": 12, "batch_size": 3, "unit_nodes": 16, "positions": 2}
+_TINY = {**_SMALL, "width": 5, "expressions": 30, "batch_size": 12, "unit_nodes": 16, "positions": 2}
 
 
 def _task(full: GraphConfig, summary: str, expect: str) -> Task:
