@@ -35,6 +35,11 @@ SHARED = Graph(
 GRAPHS = {"chain": [CHAIN], "single": [SINGLE], "shared": [SHARED], "all": [SINGLE, CHAIN, SHARED, SINGLE, SHARED]}
 
 
+CHANGES = {
+    "edits": {}, "sinkhorn": {"sinkhorn": 1.0}, "undirected": {"directed": False}, "relu": {"activation": "relu"},
+}  # fmt: skip
+
+
 def batch_of_graphs(config, graphs):
     """Any DAGs with random targets; each should become a chain of two nodes."""
     draw = np.random.default_rng(0)
@@ -56,7 +61,7 @@ def gradient_of(config, params, batch, workers=1):
     return losses.sum() / batch.divisor, slots.sum(axis=0) / batch.divisor
 
 
-@pytest.mark.parametrize("changes", [{}, {"sinkhorn": 1.0}, {"directed": False}], ids=["edits", "sinkhorn", "undirected"])
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("shape", GRAPHS)
 def test_every_gradient_on_graphs_of_every_shape(shape, changes):
     """Every element of every parameter against autograd, and the loss against the reference."""
@@ -199,5 +204,3 @@ def test_it_learns_and_from_shuffled_targets_it_does_not(tmp_path):
     assert exact(unseen, good) > 0.99
     bad = api.train("peano", out=tmp_path / "bad", shuffle_targets=True, **settings)
     assert exact(unseen, bad) <= 0.05
-
-

@@ -64,7 +64,7 @@ def loss(config, named, constants, batch):
             a = h @ named[f"layers.{i}.self"] + named[f"layers.{i}.bias"]
             for kind, name in enumerate(names):
                 a = a + neighbour_matrix(store, kind, first, last) @ h @ named[f"layers.{i}.{name}"]
-            h = a * (1 + a / torch.sqrt(1 + a * a)) / 2
+            h = torch.relu(a) if config.activation == "relu" else a * (1 + a / torch.sqrt(1 + a * a)) / 2
         logits = torch.split(h @ named["heads.weight"] + named["heads.bias"], list(config.head_sizes), dim=1)
         targets = torch.tensor(store.targets[first:last], dtype=torch.long)
         for head, part in enumerate(logits):

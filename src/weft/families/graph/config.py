@@ -34,6 +34,7 @@ class GraphConfig(TrainConfig):
     layers: int = Field(3, ge=1, le=32, description="message-passing layers: how many edges far a node sees")
     positions: int = Field(4, ge=1, le=64, description="argument positions told apart; later ones count as the last")
     directed: bool = Field(True, description="children and parents have weights of their own; false: one set for both")
+    activation: Literal["bend", "relu"] = Field("bend", description="bend: smooth; relu: what most peers use")
     most_nodes: int = Field(160, ge=1, le=400, description="larger graphs are refused, and end a prediction")
     most_steps: int = Field(40, ge=1, le=1000, description="rewriting steps before a prediction is given up")
     unit_nodes: int = Field(256, ge=1, le=65_536, description="nodes a unit of work aims at")
@@ -43,6 +44,9 @@ class GraphConfig(TrainConfig):
     sinkhorn_temperature: float = Field(0.3, gt=0, description="lower: closer to a one-to-one matching")
 
     shuffle_targets: bool = Field(False, description="a check: edits dealt to random nodes; nothing can be learned")
+    random_graphs: tuple[int, int] = Field(
+        (0, 0), description="for timing: random graphs of so many nodes and edges instead of expressions; 0, 0: off"
+    )
     data: str | None = Field(None, description="your own pairs, a JSON-lines file, instead of the task's generator")
     data_hash: str | None = Field(None, description="filled in: what the pairs were when training began")
 
@@ -69,6 +73,9 @@ class GraphConfig(TrainConfig):
             least, most = getattr(self, key)
             if not 0 <= least <= most <= 40:
                 raise ValueError(f"{key} is [{least}, {most}]; it must be fewest and most, from 0 to 40; mend it")
+        nodes, edges = self.random_graphs
+        if self.random_graphs != (0, 0) and not 2 <= nodes <= edges + 1 <= nodes * nodes // 2:
+            raise ValueError(f"random_graphs is [{nodes}, {edges}]; it must be nodes from 2 and edges from nodes − 1")
         if self.larger[0] <= self.operators[1]:
             raise ValueError(
                 f"larger begins at {self.larger[0]}; it must be above operators' most, {self.operators[1]}"
@@ -127,9 +134,17 @@ _SMALL = {
 _TINY = {**_SMALL, "width": 5, "expressions": 30, "batch_size": 12, "unit_nodes": 16, "positions": 2}
 
 
+# What the peers were timed on: 64 graphs of 20 nodes and 20 edges, seen from both ends; one set of weights for both.
+_TIMING = {
+    "random_graphs": (20, 20), "directed": False, "activation": "relu", "expressions": 1024, "schedule": "constant",
+    "warmup_steps": 0, "clip_norm": 0.0, "eval_samples": 64,
+}  # fmt: skip
+
+
 def _task(full: GraphConfig, summary: str, expect: str) -> Task:
+    timing = {"timing": override(full, _TIMING)} if full.rule == "boolean" else {}
     return Task(
-        presets={"full": full, "small": override(full, _SMALL)},
+        presets={"full": full, "small": override(full, _SMALL), **timing},
         summary=summary,
         expect=expect,
         checks=(override(full, _TINY), override(full, {**_TINY, "sinkhorn": 0.5, "sinkhorn_steps": 3, "layers": 1})),

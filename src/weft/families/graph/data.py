@@ -178,8 +178,32 @@ def series_of(config: GraphConfig, split: str, count: int) -> list[Series]:
     return userdata.read(config).series[split][:count]
 
 
+def random_store(config: GraphConfig) -> Store:
+    """Graphs of one size and random targets, to time: a random tree, and more edges between random nodes."""
+    nodes, edges = config.random_graphs
+    classes = [max(1, size) for size in config.head_sizes]
+    drawn = rng.words((config.expressions, nodes + 2 * edges + 4 * nodes), config.seed, Purpose.EVALUATION, 2).tolist()
+    graphs, targets = [], []
+    for words in drawn:
+        labels = [word % len(config.labels) for word in words[:nodes]]
+        ends = [(words[nodes + child] % child, child) for child in range(1, nodes)]
+        for a, b in zip(words[2 * nodes : nodes + edges + 1], words[nodes + edges + 1 :], strict=False):
+            low = a % (nodes - 1)
+            ends.append((low, low + 1 + b % (nodes - 1 - low)))
+        graphs.append(Graph(labels, [(parent, child, FIRST_POSITION) for parent, child in ends]))
+        rest = iter(words[-4 * nodes :])
+        targets.append([tuple(next(rest) % size for size in classes) for _ in range(nodes)])
+    chains = [list(range(-1, nodes - 1))] * len(graphs)
+    store = store_of(config, graphs, targets, chains, [(graph.labels, chains[0]) for graph in graphs])
+    one_each = store.rows[store.row_starts[:-1]]  # as the peers have it
+    return store._replace(row_starts=np.arange(len(one_each) + 1), rows=one_each)
+
+
 @lru_cache(maxsize=4)
 def load(config: GraphConfig) -> GraphData:
+    if config.random_graphs != (0, 0):
+        store = random_store(config)
+        return GraphData(store, store)
     train = pairs_of(config, series_of(config, "train", config.expressions))
     if config.shuffle_targets:
         train = shuffled(train, config.seed)

@@ -1,7 +1,7 @@
 """Compiled message passing over graphs in CSR form: forward and backward of one unit, and the workers that share units.
 
 Shapes: n nodes of the unit, H width, M kinds of neighbours (children, parents), W = (1 + M)·H, L layers, C classes of
-all heads side by side. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
+all heads side by side, filled up with unused ones to whole vectors. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
 slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR lists: nothing is scattered, and the backward
 pass gathers along the transposed lists (parents for children, and the other way round).
 """
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.engine.arrays import Array
-from weft.engine.blas import product, product_at, product_bt
 from weft.engine.jit import kernel
 from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
+from weft.families.graph.products import multiply, multiply_at, transpose
 from weft.families.graph.sinkhorn import structural_loss
-from weft.families.graph.vectors import bend, exp_in_place
+from weft.families.graph.vectors import activate, exp_in_place
 
 
 class Store(NamedTuple):
@@ -44,10 +44,12 @@ class Sizes(NamedTuple):
     kinds: int
     embed: int  # rows
     heads: tuple[int, int, int, int]
+    classes: int  # C, all heads and what fills up
+    relu: bool
     sinkhorn: float
     sinkhorn_steps: int
     temperature: float
-    classes: Array  # (labels,) the action head's class, less FIRST_LABEL, that gives a label; −1 where none does
+    gives: Array  # (labels,) the action head's class, less FIRST_LABEL, that gives a label; −1 where none does
 
 
 @kernel
@@ -142,12 +144,35 @@ def gather_backward(dh: Array, dx: Array, store: Store, chosen: Array, first: in
 
 
 @kernel
+def turn_weights(turned: Array, params: Array, sizes: Sizes) -> None:
+    """What a worker needs once a step: (H, C) the heads, filled up with zeros; (C, H) the same, transposed; and each
+    layer's weights transposed, (H, W)."""
+    H, C = sizes.width, sizes.classes
+    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
+    offset = sizes.embed * H
+    place = 2 * H * C
+    for _ in range(sizes.layers):
+        transpose(turned[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
+        offset += W * H + H
+        place += W * H
+    heads = turned[: H * C].reshape(H, C)
+    heads[:] = 0
+    heads[:, :used] = params[offset : offset + H * used].reshape(H, used)
+    transpose(turned[H * C : 2 * H * C].reshape(C, H), heads)
+
+
+@kernel
+def sum_heads(heads: tuple[int, int, int, int]) -> int:
+    return heads[0] + heads[1] + heads[2] + heads[3]
+
+
+@kernel
 def network_forward(
-    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, sizes: Sizes, numbers: Array,
+    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, turned: Array, sizes: Sizes, numbers: Array,
     store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
-    H, L = sizes.width, sizes.layers
-    W, C = (1 + sizes.kinds) * H, logits.shape[1]
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
     offset = sizes.embed * H
     embed_forward(x[0], params[:offset].reshape(sizes.embed, H), store, chosen, first, last, H)
     for layer in range(L):
@@ -156,37 +181,41 @@ def network_forward(
         offset += W * H + H
         gather_forward(x[layer], store, chosen, first, last, H)
         out = x[layer + 1] if layer + 1 < L else last_h
-        product(out[:, :H], x[layer], weights, 0.0)
-        bend(out, slope[layer], bias, numbers)
-    product(logits, last_h, params[offset : offset + H * C].reshape(H, C), 0.0)
-    bias = params[offset + H * C : offset + H * C + C]
+        multiply(out, H, x[layer], weights)
+        activate(out, slope[layer], bias, numbers, sizes.relu)
+    multiply(logits, C, last_h, turned[: H * C].reshape(H, C))
+    bias = params[offset + H * used : offset + H * used + used]
     for i in range(logits.shape[0]):
         row = logits[i]
-        for j in range(C):
+        for j in range(used):
             row[j] += bias[j]
 
 
 @kernel
 def network_backward(
     slot: Array, dh: Array, dx: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, params: Array,
-    sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
+    turned: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
     """Fill the unit's slot from dlogits; dh (n, H) and dx (n, W) are scratch."""
-    H, L = sizes.width, sizes.layers
-    W, C = (1 + sizes.kinds) * H, dlogits.shape[1]
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
     offset = sizes.embed * H + L * (W * H + H)
-    product_at(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, 0.0)
-    column_sums(slot[offset + H * C : offset + H * C + C], dlogits)
-    product_bt(dh, dlogits, params[offset : offset + H * C].reshape(H, C), 0.0)
+    place = 2 * H * C + L * W * H
+    heads = turned[place : place + H * C].reshape(H, C)
+    multiply_at(heads, last_h, dlogits)
+    slot[offset : offset + H * used].reshape(H, used)[:] = heads[:, :used]
+    column_sums(slot[offset + H * used : offset + H * used + used], dlogits)
+    multiply(dh, H, dlogits, turned[H * C : 2 * H * C].reshape(C, H))
     for layer in range(L - 1, -1, -1):
         offset -= W * H + H
+        place -= W * H
         for i in range(dh.shape[0]):
             row, factor = dh[i], slope[layer, i]
             for j in range(H):
                 row[j] *= factor[j]
-        product_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, 0.0)
+        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh)
         column_sums(slot[offset + W * H : offset + W * H + H], dh)
-        product_bt(dx, dh, params[offset : offset + W * H].reshape(W, H), 0.0)
+        multiply(dx, W, dh, turned[place : place + W * H].reshape(H, W))
         gather_backward(dh, dx, store, chosen, first, last, H)
     embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
 
@@ -202,7 +231,7 @@ def column_sums(out: Array, rows: Array) -> None:
 
 @kernel
 def softmax_heads(logits: Array, heads: tuple[int, int, int, int], numbers: Array) -> None:
-    """Logits (n, C) become probabilities, head by head."""
+    """Logits (n, C) become probabilities, head by head; the classes that only fill up become 0."""
     for i in range(logits.shape[0]):
         begin = 0
         for size in heads:
@@ -217,6 +246,7 @@ def softmax_heads(logits: Array, heads: tuple[int, int, int, int], numbers: Arra
                     row[j] -= largest
     exp_in_place(logits.reshape(-1), numbers)
     for i in range(logits.shape[0]):
+        logits[i, sum_heads(heads) :] = 0
         begin = 0
         for size in heads:
             row = logits[i, begin : begin + size]
@@ -252,9 +282,9 @@ def cross_entropy(
 
 
 @kernel
-def cut_space(space: Array, n: int, C: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array, Array]:
+def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array, Array]:
     """A worker's memory as (x, slope, last_h, logits, dx, dh)."""
-    H, L = sizes.width, sizes.layers
+    H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     a = L * n * W
     b = a + L * n * H
@@ -269,23 +299,28 @@ def cut_space(space: Array, n: int, C: int, sizes: Sizes) -> tuple[Array, Array,
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, params: Array, sizes: Sizes,
+    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array, params: Array, sizes: Sizes,
     numbers: Array, scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
     """One row of slots and losses a unit; cuts (units + 1,) are places in `chosen`."""
     heads = sizes.heads
-    C = heads[0] + heads[1] + heads[2] + heads[3]
+    fresh = True
     while True:
         u = claim(tickets)
         if u >= cuts.size - 1:
             break
         begin = ticks()
+        if fresh:
+            turn_weights(turned[worker], params, sizes)
+            fresh = False
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, dx, dh = cut_space(spaces[worker], n, C, sizes)
-        network_forward(x, slope, last_h, logits, params, sizes, numbers, store, chosen, first, last)
+        x, slope, last_h, logits, dx, dh = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, turned[worker], sizes, numbers, store, chosen, first, last
+        )  # fmt: skip
         softmax_heads(logits, heads, numbers)
-        turned = ticks()
+        halfway = ticks()
         loss = 0.0
         if sizes.sinkhorn > 0:
             extra = scratch[worker, : n * heads[0]].reshape(n, heads[0])
@@ -297,30 +332,35 @@ def gradient_worker(
                 for j in range(heads[0]):
                     logits[i, j] += extra[i, j]
         network_backward(
-            slots[u], dh, dx, logits, x, slope, last_h, params, sizes, store, chosen, first, last
+            slots[u], dh, dx, logits, x, slope, last_h, params, turned[worker], sizes, store, chosen, first, last
         )  # fmt: skip
         losses[u, 0] = loss
-        clock[worker, FORWARD] += turned - begin
-        clock[worker, BACKWARD] += ticks() - turned
+        clock[worker, FORWARD] += halfway - begin
+        clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, params: Array, sizes: Sizes,
+    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, turned: Array, params: Array, sizes: Sizes,
     numbers: Array, store: Store, chosen: Array, cuts: Array, starts: Array,
 ) -> None:  # fmt: skip
     """rows (units, 2): cross-entropy and graphs whose every edit is right. choices (nodes, 4): the most likely classes;
     starts (chosen,) is where each graph's begin."""
     heads = sizes.heads
-    C = heads[0] + heads[1] + heads[2] + heads[3]
+    fresh = True
     while True:
         u = claim(tickets)
         if u >= cuts.size - 1:
             break
+        if fresh:
+            turn_weights(turned[worker], params, sizes)
+            fresh = False
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, _, _ = cut_space(spaces[worker], n, C, sizes)
-        network_forward(x, slope, last_h, logits, params, sizes, numbers, store, chosen, first, last)
+        x, slope, last_h, logits, _, _ = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, turned[worker], sizes, numbers, store, chosen, first, last
+        )  # fmt: skip
         softmax_heads(logits, heads, numbers)
         i, exact = 0, 0
         for k in range(first, last):

@@ -16,15 +16,21 @@ from weft.families.graph.sinkhorn import scratch_size
 from weft.families.graph.vectors import numbers
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
+CLASS_BLOCK = 16  # float32 in a vector
+
+
+def padded_classes(config: GraphConfig) -> int:
+    """Classes of all heads, and enough unused ones for whole vectors."""
+    return -(-sum(config.head_sizes) // CLASS_BLOCK) * CLASS_BLOCK
 
 
 @lru_cache(maxsize=8)
 def sizes_of(config: GraphConfig) -> Sizes:
-    classes = [config.relabels.index(label) if label in config.relabels else -1 for label in config.labels]
+    gives = [config.relabels.index(label) if label in config.relabels else -1 for label in config.labels]
     a, b, c, d = config.head_sizes
     return Sizes(
         config.width, config.layers, config.kinds, len(config.labels) * (config.positions + FIRST_POSITION),
-        (a, b, c, d), config.sinkhorn, config.sinkhorn_steps, config.sinkhorn_temperature, np.array(classes, np.int64),
+        (a, b, c, d), padded_classes(config), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps, config.sinkhorn_temperature, np.array(gives, np.int64),
     )  # fmt: skip
 
 
@@ -45,12 +51,18 @@ def node_numbers(config: GraphConfig) -> int:
     """Numbers a node takes in a worker's memory (kernels.cut_space)."""
     H = config.width
     wide = (1 + config.kinds) * H
-    return config.layers * (wide + H) + 2 * H + wide + sum(config.head_sizes)
+    return config.layers * (wide + H) + 2 * H + wide + padded_classes(config)
 
 
 def _spaces(config: GraphConfig, store: Store, chosen: Array, cuts: Array, dtype: DTypeLike, workers: Workers) -> Array:
     nodes = -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
     return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
+
+
+def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
+    """Each worker's copy of the weights, turned (kernels.turn_weights), and room for the heads' gradient."""
+    layer = (1 + config.kinds) * config.width * config.width
+    return workers.per_worker("graph weights", config.layers * layer + 3 * config.width * padded_classes(config), dtype)
 
 
 def gradient(
@@ -68,7 +80,8 @@ def gradient(
         wanted = unit * classes + scratch_size(largest, config.sinkhorn_steps, classes)
     scratch = workers.per_worker("sinkhorn", wanted, dtype)
     workers.run(
-        gradient_worker, workers.tickets(), workers.ticks, slots, losses, spaces, params, sizes_of(config),
+        gradient_worker, workers.tickets(), workers.ticks, slots, losses, spaces,
+        _turned(config, dtype, workers), params, sizes_of(config),
         numbers_of(dtype), scratch, store, chosen, cuts,
     )  # fmt: skip
 
@@ -82,7 +95,7 @@ def evaluate(
     starts = np.cumsum(counts) - counts
     choices = np.empty((int(counts.sum()), 4), np.int32)
     workers.run(
-        evaluate_worker, workers.tickets(), rows, choices, spaces, params, sizes_of(config), numbers_of(params.dtype),
-        store, chosen, cuts, starts,
+        evaluate_worker, workers.tickets(), rows, choices, spaces, _turned(config, params.dtype, workers), params,
+        sizes_of(config), numbers_of(params.dtype), store, chosen, cuts, starts,
     )  # fmt: skip
     return choices

@@ -15,7 +15,9 @@ from weft.families.graph.kernels import Store
 from weft.families.graph.sinkhorn import DELETE, FIRST_LABEL, KEEP
 
 
-def activation(x: Array) -> Array:
+def activation(config: GraphConfig, x: Array) -> Array:
+    if config.activation == "relu":
+        return np.maximum(x, 0)
     return 0.5 * x * (1 + x / np.sqrt(1 + x * x))
 
 
@@ -42,7 +44,7 @@ def head_probabilities(config: GraphConfig, named: Mapping[str, Array], store: S
         for kind, name in enumerate(names):
             sums = np.stack([h[neighbours(store, kind, v)].sum(axis=0) for v in range(first, last)])
             a = a + sums @ named[f"layers.{i}.{name}"]
-        h = activation(a)
+        h = activation(config, a)
     logits = h @ named["heads.weight"] + named["heads.bias"]
     ends = np.cumsum(config.head_sizes)
     return [softmax(part) if part.size else part for part in np.split(logits, ends[:-1], axis=1)]

@@ -1,9 +1,9 @@
 """The soft structural loss: how well the nodes that the action head promises can be matched to the target's nodes.
 
 For one graph with n nodes and a target with m. Node i keeps label k with probability a(i, k) and survives with s(i).
-Matching i to u costs c = 1 − a(i, label u) · ½ (1 + the same of both parents), leaving i over costs s(i), leaving u over
-costs 1. Sinkhorn's scaling (Cuturi 2013) turns the costs into a soft one-to-one matching P with a spare row and column;
-the loss is Σ P c. The gradient goes back through every round of the scaling.
+Matching i to u costs c = 1 − a(i, label u) · ½ (1 + the same of both parents), leaving i over costs s(i), leaving u
+over costs 1. Sinkhorn's scaling (Cuturi 2013) turns the costs into a soft one-to-one matching P with a spare row and a spare
+column; the loss is Σ P c. The gradient goes back through every round of the scaling.
 
 Shapes: cost, kernel (n + 1, m + 1), the last row and column spare; u (rounds + 1, n + 1), v (rounds + 1, m + 1).
 """
@@ -27,25 +27,25 @@ def scratch_size(most_nodes: int, rounds: int, classes: int) -> int:
 
 
 @kernel
-def agreement_forward(a: Array, p: Array, labels: Array, next_labels: Array, classes: Array) -> None:
+def agreement_forward(a: Array, p: Array, labels: Array, next_labels: Array, gives: Array) -> None:
     """a (n, m): the probability that node i gets the label of target node u."""
     for i in range(a.shape[0]):
         for u in range(a.shape[1]):
             wanted = next_labels[u]
             a[i, u] = p[i, KEEP] if labels[i] == wanted else p[i, KEEP] - p[i, KEEP]
-            if classes[wanted] >= 0:
-                a[i, u] += p[i, FIRST_LABEL + classes[wanted]]
+            if gives[wanted] >= 0:
+                a[i, u] += p[i, FIRST_LABEL + gives[wanted]]
 
 
 @kernel
-def agreement_backward(dp: Array, da: Array, labels: Array, next_labels: Array, classes: Array) -> None:
+def agreement_backward(dp: Array, da: Array, labels: Array, next_labels: Array, gives: Array) -> None:
     for i in range(da.shape[0]):
         for u in range(da.shape[1]):
             wanted = next_labels[u]
             if labels[i] == wanted:
                 dp[i, KEEP] += da[i, u]
-            if classes[wanted] >= 0:
-                dp[i, FIRST_LABEL + classes[wanted]] += da[i, u]
+            if gives[wanted] >= 0:
+                dp[i, FIRST_LABEL + gives[wanted]] += da[i, u]
 
 
 @kernel
@@ -174,14 +174,14 @@ def structural_loss(
         du, dv = rest[: n + 1], rest[n + 1 : n + m + 2]
         dp = rest[n + m + 2 : n + m + 2 + n * A].reshape(n, A)
         mine = p[base : base + n]
-        agreement_forward(a, mine, labels, next_labels, sizes.classes)
+        agreement_forward(a, mine, labels, next_labels, sizes.gives)
         cost_forward(cost, a, mine, parents, next_parents, half)
         loss += scaling_forward(plan, u, v, cost, p.dtype.type(sizes.temperature))
         scaling_backward(dcost, dplan, du, dv, plan, u, v, cost, p.dtype.type(sizes.temperature))
         da[:] = 0
         dp[:] = 0
         cost_backward(da, dp, dcost, a, parents, next_parents, half)
-        agreement_backward(dp, da, labels, next_labels, sizes.classes)
+        agreement_backward(dp, da, labels, next_labels, sizes.gives)
         for i in range(n):
             mean = half - half
             for k in range(A):

@@ -69,14 +69,23 @@ def exp_in_place(x: Array, c: Array) -> None:
 
 
 @kernel
-def bend(h: Array, slope: Array, bias: Array, c: Array) -> None:
-    """The first H columns of h hold a and become φ(a + bias); slope (n, H) becomes φ′. φ(x) = ½ x (1 + x / √(1 + x²)):
-    smooth, close to x above and to 0 below, and made of operations that vectors have."""
+def activate(h: Array, slope: Array, bias: Array, c: Array, relu: bool) -> None:
+    """The first H columns of h hold a and become φ(a + bias); slope (n, H) becomes φ′.
+
+    bend: φ(x) = ½ x (1 + x / √(1 + x²)), smooth, close to x above and to 0 below, and made of operations vectors have.
+    """
     one, half = c[ONE], c[HALF]
+    zero = one - one
     for i in range(h.shape[0]):
         row, out = h[i, : bias.size], slope[i]
-        for j in range(row.size):
-            x = row[j] + bias[j]
-            s = x / np.sqrt(one + x * x)
-            row[j] = half * x * (one + s)
-            out[j] = half * (one + s * (one + one - s * s))
+        if relu:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                out[j] = zero if x < zero else one  # a NaN passes on
+                row[j] = zero if x < zero else x
+        else:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                s = x / np.sqrt(one + x * x)
+                row[j] = half * x * (one + s)
+                out[j] = half * (one + s * (one + one - s * s))
