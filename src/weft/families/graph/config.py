@@ -104,12 +104,12 @@ _COMMON = {
 }  # fmt: skip
 
 _BOOLEAN = GraphConfig(
-    rule="boolean", operators=(1, 4), larger=(5, 8), expressions=4000, steps=1500,
+    rule="boolean", operators=(1, 4), larger=(5, 8), expressions=6000, steps=2500,
     labels=("simplify", "and", "or", "not", *VARIABLES, "T", "F"), relabels=("T", "F"), **_COMMON,
 )  # fmt: skip
 _PEANO = GraphConfig(
     rule="peano", operators=(1, 3), larger=(4, 6), expressions=1500, steps=600,
-    labels=("peano", "add", "S", "0"), aboves=("S",), **_COMMON,
+    labels=("peano", "add", "S", "0"), relabels=("S",), aboves=("S",), **_COMMON,
 )  # fmt: skip
 _ARITHMETIC = GraphConfig(
     rule="arithmetic", operators=(1, 4), larger=(5, 8), expressions=6000, steps=4000,

@@ -38,10 +38,19 @@ def subtree(tree: Tree, root: int) -> Tree:
 
 def text_of(tree: Tree, root: int = 0) -> str:
     """(and x (or x y)): equal trees have equal texts, so this is the canonical form."""
-    if not tree.children[root]:
-        return tree.labels[root]
-    inside = " ".join(text_of(tree, child) for child in tree.children[root])
-    return f"({tree.labels[root]} {inside})"
+    words: list[str] = []
+    inside: list[int] = []
+    for node in range(root, len(tree.labels)):
+        parent = tree.parents[node]
+        if node > root and parent < root:
+            break
+        while inside and inside[-1] != parent:
+            inside.pop()
+            words[-1] += ")"
+        if tree.children[node]:
+            inside.append(node)
+        words.append(f"({tree.labels[node]}" if tree.children[node] else tree.labels[node])
+    return " ".join(words) + ")" * len(inside)
 
 
 def canonical_hash(tree: Tree) -> int:

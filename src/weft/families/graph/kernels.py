@@ -1,9 +1,10 @@
 """Compiled message passing over graphs in CSR form: forward and backward of one unit, and the workers that share units.
 
 Shapes: n nodes of the unit, H width, M kinds of neighbours (children, parents), W = (1 + M)·H, L layers, C classes of
-all heads side by side, filled up with unused ones to whole vectors. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
-slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR lists: nothing is scattered, and the backward
-pass gathers along the transposed lists (parents for children, and the other way round).
+all heads side by side, filled up with unused ones to whole vectors. x (L, n, W) keeps each layer's input: a node's own
+h and the sum over each kind of neighbours; slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR
+lists: nothing is scattered, and the backward pass gathers along the transposed lists (parents for children, and the
+other way round).
 """
 
 from __future__ import annotations
@@ -299,7 +300,8 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array, params: Array, sizes: Sizes,
+    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array,
+    params: Array, sizes: Sizes,
     numbers: Array, scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
     """One row of slots and losses a unit; cuts (units + 1,) are places in `chosen`."""

@@ -30,7 +30,8 @@ def sizes_of(config: GraphConfig) -> Sizes:
     a, b, c, d = config.head_sizes
     return Sizes(
         config.width, config.layers, config.kinds, len(config.labels) * (config.positions + FIRST_POSITION),
-        (a, b, c, d), padded_classes(config), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps, config.sinkhorn_temperature, np.array(gives, np.int64),
+        (a, b, c, d), padded_classes(config), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps,
+        config.sinkhorn_temperature, np.array(gives, np.int64),
     )  # fmt: skip
 
 

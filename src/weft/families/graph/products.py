@@ -1,9 +1,9 @@
 """Matrix products of a few hundred rows, held in registers: what message passing is made of.
 
 BLAS packs its operands into buffers of its own, which pays for large matrices; here they lie in the cache already, and
-packing cost a third of the time (docs/graphs.md). A block of ROWS × PANEL vectors of the result stays in registers while
-the depth goes by: one broadcast and PANEL multiply-adds a row. Every element is one sum in the order of the depth,
-whatever the block, so bits depend on nothing else. Widths that are no whole vectors go to BLAS.
+packing cost a third of the time (docs/graphs.md). A block of ROWS × PANEL vectors of the result stays in registers
+while the depth goes by: one broadcast and PANEL multiply-adds a row. Every element is one sum in the order of the
+depth, whatever the block, so bits depend on nothing else. Widths that are no whole vectors go to BLAS.
 """
 
 from __future__ import annotations

@@ -26,6 +26,16 @@ def drop(edits: Edits, tree: Tree, node: int) -> None:
         drop(edits, tree, child)
 
 
+def fold(edits: Edits, tree: Tree, node: int, result: str) -> None:
+    """A binary operator on leaves becomes its result by the fewest edits: an operand equal to it stays."""
+    drop(edits, tree, node)
+    for kid in tree.children[node]:
+        if tree.labels[kid] == result:
+            edits.action[kid] = None
+            return
+    edits.action[node] = result
+
+
 def annihilate(edits: Edits, tree: Tree, node: int, zero: str) -> bool:
     """(and F …) becomes F, whatever stands there: operands are deleted, operators among them hand theirs up, until F is
     left alone. True where the node has a zero."""
@@ -113,7 +123,10 @@ def peano(tree: Tree) -> Edits:
             second = tree.children[node][1]
             if tree.labels[second] == "S":
                 edits.action[second] = DELETE
-                edits.above[node] = "S"
+                if tree.labels[tree.parents[node]] == "peano" and node == 1:
+                    edits.action[0] = "S"  # one edit where dropping the word and inserting S would be two
+                else:
+                    edits.above[node] = "S"
             elif tree.labels[second] == "0":
                 edits.action[node] = edits.action[second] = DELETE
     return edits
@@ -129,8 +142,7 @@ def arithmetic(tree: Tree, modulus: int) -> Edits:
             drop(edits, tree, node)
         elif label in ("add", "sub", "mul") and all(labels[kid] in DIGITS for kid in children[node]):
             a, b = (int(labels[kid]) for kid in children[node])
-            drop(edits, tree, node)
-            edits.action[node] = str({"add": a + b, "sub": a - b, "mul": a * b}[label] % modulus)
+            fold(edits, tree, node, str({"add": a + b, "sub": a - b, "mul": a * b}[label] % modulus))
     for occurrence, value in bindings(tree):
         edits.action[occurrence] = labels[value]
     return edits
@@ -164,12 +176,13 @@ def _algebra_pair(edits: Edits, tree: Tree, node: int) -> None:
     a, b = labels[left], labels[right]
     if a in DIGITS and b in DIGITS:
         if label == "sub" and int(a) < int(b):
-            action[node], action[left], action[right] = "neg", DELETE, str(int(b) - int(a))
+            rest = str(int(b) - int(a))
+            action[node] = "neg"
+            action[left], action[right] = (None, DELETE) if a == rest else (DELETE, None if b == rest else rest)
             return
         value = {"add": int(a) + int(b), "sub": int(a) - int(b), "mul": int(a) * int(b), "pow": int(a) ** int(b)}[label]
         if value <= 9:
-            drop(edits, tree, node)
-            action[node] = str(value)
+            fold(edits, tree, node, str(value))
         elif label in ("mul", "pow") and b == "1":
             action[node] = action[right] = DELETE
         return

@@ -2,8 +2,8 @@
 
 For one graph with n nodes and a target with m. Node i keeps label k with probability a(i, k) and survives with s(i).
 Matching i to u costs c = 1 − a(i, label u) · ½ (1 + the same of both parents), leaving i over costs s(i), leaving u
-over costs 1. Sinkhorn's scaling (Cuturi 2013) turns the costs into a soft one-to-one matching P with a spare row and a spare
-column; the loss is Σ P c. The gradient goes back through every round of the scaling.
+over costs 1. Sinkhorn's scaling (Cuturi 2013) turns the costs into a soft one-to-one matching P with a spare row and a
+spare column; the loss is Σ P c. The gradient goes back through every round of the scaling.
 
 Shapes: cost, kernel (n + 1, m + 1), the last row and column spare; u (rounds + 1, n + 1), v (rounds + 1, m + 1).
 """

@@ -81,8 +81,8 @@ def _read(name: str, most_nodes: int) -> UserData:
     for text, number in targets.items():
         if text in inputs and inputs[text][1] != text:
             raise WeftError(
-                f"{name}, line {inputs[text][0]}: its input is the target of line {number}, and a target must stay as it "
-                "is; give that line the final target, or remove one of them"
+                f"{name}, line {inputs[text][0]}: its input is the target of line {number}, and a target must stay as "
+                "it is; give that line the final target, or remove one of them"
             )
     if not series["train"]:
         raise WeftError(f'{name} has no pair to train on; add lines such as {{"input": "(and x T)", "target": "x"}}')
