@@ -55,7 +55,7 @@ def test_the_teachers_scripts_are_optimal(task):
     ]
     gaps = [cost(edits) - optimal_mapping(tree, after)[0] for tree, edits, after in pairs]
     assert min(gaps) >= 0
-    assert np.mean(np.array(gaps) == 0) > {"peano": 0.7}.get(task, 0.95)
+    assert np.mean(np.array(gaps) == 0) > {"peano": 0.6}.get(task, 0.95)
 
 
 def boolean_value(tree, names):

@@ -104,12 +104,12 @@ _COMMON = {
 }  # fmt: skip
 
 _BOOLEAN = GraphConfig(
-    rule="boolean", operators=(1, 4), larger=(5, 8), expressions=6000, steps=2500,
+    rule="boolean", operators=(1, 4), larger=(5, 8), expressions=8000, steps=2500,
     labels=("simplify", "and", "or", "not", *VARIABLES, "T", "F"), relabels=("T", "F"), **_COMMON,
 )  # fmt: skip
 _PEANO = GraphConfig(
     rule="peano", operators=(1, 3), larger=(4, 6), expressions=1500, steps=600,
-    labels=("peano", "add", "S", "0"), relabels=("S",), aboves=("S",), **_COMMON,
+    labels=("peano", "add", "S", "0"), aboves=("S",), **_COMMON,
 )  # fmt: skip
 _ARITHMETIC = GraphConfig(
     rule="arithmetic", operators=(1, 4), larger=(5, 8), expressions=6000, steps=4000,
@@ -137,7 +137,7 @@ _TINY = {**_SMALL, "width": 5, "expressions": 30, "batch_size": 12, "unit_nodes"
 # What the peers were timed on: 64 graphs of 20 nodes and 20 edges, seen from both ends; one set of weights for both.
 _TIMING = {
     "random_graphs": (20, 20), "directed": False, "activation": "relu", "expressions": 1024, "schedule": "constant",
-    "warmup_steps": 0, "clip_norm": 0.0, "eval_samples": 64,
+    "warmup_steps": 0, "clip_norm": 0.0, "eval_samples": 64, "unit_nodes": 320,
 }  # fmt: skip
 
 

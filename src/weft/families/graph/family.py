@@ -18,7 +18,7 @@ from weft.families.graph import data, network, reference, userdata, verbs
 from weft.families.graph.config import TASKS, GraphConfig, layout
 from weft.families.graph.model import GraphModel
 
-MEAN_NODES = 9  # of a training graph: between boolean's 5 and derivative's 9
+MEAN_NODES = {"boolean": 7, "peano": 13, "arithmetic": 8, "algebra": 7, "derivative": 10}  # of a training graph
 
 
 def init(config: GraphConfig, dtype: DTypeLike) -> Array:
@@ -82,11 +82,21 @@ def summarise(config: GraphConfig, sums: Mapping[str, float], batch: Batch) -> d
     return {"edit_loss": sums["edit_loss"] / batch.samples, "wrong": 1 - sums["exact"] / batch.samples}
 
 
+def mean_nodes(config: GraphConfig) -> int:
+    return config.random_graphs[0] or MEAN_NODES[config.rule]
+
+
 def flops(config: GraphConfig) -> float:
-    """The products: forward, and twice backward; graphs of average size."""
-    H, C = config.width, sum(config.head_sizes)
-    per_node = config.layers * (1 + config.kinds) * H * H + H * C
-    return 3 * 2.0 * per_node * MEAN_NODES * config.batch_size
+    """The products of a step; graphs of average size."""
+    return network.flops(config, mean_nodes(config) * config.batch_size)
+
+
+def products(config: GraphConfig) -> list[tuple[int, int, int, int]]:
+    """The same as (m, k, n, how many): forward, and backward to the weights and to the inputs."""
+    nodes, H, C = mean_nodes(config) * config.batch_size, config.width, sum(config.head_sizes)
+    W = (1 + config.kinds) * H
+    layers = [(nodes, W, H, config.layers), (W, nodes, H, config.layers), (nodes, H, W, config.layers)]
+    return [*layers, (nodes, H, C, 1), (H, nodes, C, 1), (nodes, C, H, 1)]
 
 
 FAMILY = Family(

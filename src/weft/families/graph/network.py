@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +17,7 @@ from weft.families.graph.sinkhorn import scratch_size
 from weft.families.graph.vectors import numbers
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
+INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
 CLASS_BLOCK = 16  # float32 in a vector
 
 
@@ -55,6 +57,23 @@ def node_numbers(config: GraphConfig) -> int:
     return config.layers * (wide + H) + 2 * H + wide + padded_classes(config)
 
 
+def flops(config: GraphConfig, nodes: int) -> float:
+    """The products of a gradient: forward, and twice backward."""
+    H = config.width
+    return 6.0 * nodes * (config.layers * (1 + config.kinds) * H * H + H * sum(config.head_sizes))
+
+
+def _run(
+    config: GraphConfig, store: Store, chosen: Array, cuts: Array, workers: Workers, body: Any, *args: Any
+) -> None:
+    """On every worker; or here, where there is too little to do for a wake-up. Who computes changes no bit."""
+    alone = cuts.size == 2 or flops(config, unit_size(store, chosen, cuts[0], cuts[-1])) < INLINE_FLOPS
+    if alone:
+        body(0, *args)
+    else:
+        workers.run(body, *args)
+
+
 def _spaces(config: GraphConfig, store: Store, chosen: Array, cuts: Array, dtype: DTypeLike, workers: Workers) -> Array:
     nodes = -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
     return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
@@ -80,8 +99,9 @@ def gradient(
         classes = config.head_sizes[0]
         wanted = unit * classes + scratch_size(largest, config.sinkhorn_steps, classes)
     scratch = workers.per_worker("sinkhorn", wanted, dtype)
-    workers.run(
-        gradient_worker, workers.tickets(), workers.ticks, slots, losses, spaces,
+    _run(
+        config, store, chosen, cuts, workers, gradient_worker,
+        workers.tickets(), workers.ticks, slots, losses, spaces,
         _turned(config, dtype, workers), params, sizes_of(config),
         numbers_of(dtype), scratch, store, chosen, cuts,
     )  # fmt: skip
@@ -95,8 +115,9 @@ def evaluate(
     counts = np.diff(store.nodes)[chosen]
     starts = np.cumsum(counts) - counts
     choices = np.empty((int(counts.sum()), 4), np.int32)
-    workers.run(
-        evaluate_worker, workers.tickets(), rows, choices, spaces, _turned(config, params.dtype, workers), params,
+    _run(
+        config, store, chosen, cuts, workers, evaluate_worker,
+        workers.tickets(), rows, choices, spaces, _turned(config, params.dtype, workers), params,
         sizes_of(config), numbers_of(params.dtype), store, chosen, cuts, starts,
     )  # fmt: skip
     return choices

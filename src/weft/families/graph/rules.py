@@ -123,10 +123,7 @@ def peano(tree: Tree) -> Edits:
             second = tree.children[node][1]
             if tree.labels[second] == "S":
                 edits.action[second] = DELETE
-                if tree.labels[tree.parents[node]] == "peano" and node == 1:
-                    edits.action[0] = "S"  # one edit where dropping the word and inserting S would be two
-                else:
-                    edits.above[node] = "S"
+                edits.above[node] = "S"
             elif tree.labels[second] == "0":
                 edits.action[node] = edits.action[second] = DELETE
     return edits
