@@ -61,11 +61,19 @@ def draw_tree(axes: Any, drawing: Drawing, width: float, depth: float) -> None:
         back, front = _colour(drawing.labels[node], node not in parents)
         box = {"boxstyle": "round,pad=0.32,rounding_size=0.7", "facecolor": back, "edgecolor": PAPER, "linewidth": 1.5}
         axes.text(
-            shift + x, -y, drawing.labels[node], ha="center", va="center", fontsize=8.5, color=front, bbox=box, zorder=2
+            shift + x,
+            -y,
+            drawing.labels[node].center(3),
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            color=front,
+            bbox=box,
+            zorder=2,
         )
     mark = {None: "", True: "  ✓", False: "  ✗"}[drawing.right]
     colour = {None: INK, True: GOOD, False: BAD}[drawing.right]
-    axes.text(width / 2, 0.85, drawing.caption + mark, ha="center", va="center", fontsize=9, color=colour)
+    axes.text(shift + found[0][0], 0.85, drawing.caption + mark, ha="center", va="center", fontsize=9, color=colour)
     axes.set(xlim=(-0.9, width + 0.9), ylim=(-depth - 0.6, 1.3))
     axes.axis("off")
 

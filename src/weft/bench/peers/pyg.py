@@ -28,7 +28,7 @@ from weft.families.graph.family import init
 PREPARED = 3  # batches
 
 
-class Network(nn.Module):
+class Network(nn.Module):  # type: ignore[misc]
     """Parameters are ours, by name; torch's linear layers hold their matrices transposed."""
 
     def __init__(self, config: GraphConfig, params: dict[str, Array]) -> None:

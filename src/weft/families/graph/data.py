@@ -89,7 +89,8 @@ def decode(config: GraphConfig, choices: Array) -> Edits:
 
 
 def _csr(lists: Iterable[Sequence[int]], dtype: type = np.int32) -> tuple[Array, Array]:
-    lengths, flat = [0], []
+    lengths: list[int] = [0]
+    flat: list[int] = []
     for items in lists:
         lengths.append(len(items))
         flat += items

@@ -29,8 +29,10 @@ class Series(NamedTuple):
 
 
 def teacher(config: GraphConfig) -> rules.Step:
+    if config.rule == "arithmetic":
+        return partial(rules.arithmetic, modulus=config.modulus)
     step: rules.Step = getattr(rules, config.rule)
-    return partial(step, modulus=config.modulus) if config.rule == "arithmetic" else step
+    return step
 
 
 def make_series(step: Callable[[Tree], Edits], tree: Tree, most_steps: int) -> Series:

@@ -80,8 +80,8 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
     with team_of(workers) as team:
         for split, count in SHOWN.items():
             series = series_of(config, split, DRAWN_FROM)
-            # The longest series: short ones show little. Ties go to the first.
-            series = sorted(series, key=lambda one: -len(one.trees))[:count]
+            # Long series that end in something to look at. Ties go to the first.
+            series = sorted(series, key=lambda one: -len(one.trees) - len(one.trees[-1].labels))[:count]
             for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(
