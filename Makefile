@@ -15,7 +15,7 @@ $(VENV)/.user: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.user
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe]'
 	@touch $@
 
 demo: $(VENV)/.user

@@ -38,10 +38,13 @@ def verify(
 ) -> None:
     """Train a few steps at each worker count; exit 1 if one bit differs."""
     counts = worker_counts(workers)
-    family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size, seed=seed))
+    given = settings_of(setting, batch_size=batch_size, seed=seed)
+    added = {key: value for key, value in find_task(task)[1].verify.items() if key not in given}
+    family, chosen, config = api.configure(task, preset, {**added, **given})
     found = compare(family, config, counts, steps)
     rows = [(count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
-    print_table(("workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps")
+    told = "".join(f", {key} {value}" for key, value in added.items())
+    print_table(("workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps{told}")
     same = len(set(found.values())) == 1
     counted = ", ".join(map(str, counts))
     typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")

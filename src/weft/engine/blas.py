@@ -21,11 +21,9 @@ from weft.engine.jit import kernel
 
 if numba.config.DISABLE_JIT:
 
-    def _gemm(
-        out: Any, a: Any, b: Any, flip_a: bool, flip_b: bool, m: int, n: int, k: int, lda: int, ldb: int, ldc: int, beta: float
-    ) -> int:  # fmt: skip
+    def _gemm(out: Any, a: Any, b: Any, flip_a: bool, flip_b: bool, *sizes_and_beta: Any) -> int:
         product = (a.T if flip_a else a) @ (b.T if flip_b else b)
-        out[:] = product if beta == 0 else product + out
+        out[:] = product if sizes_and_beta[-1] == 0 else product + out
         return 0
 
 else:
@@ -35,7 +33,7 @@ else:
         typing: Any, out: Any, a: Any, b: Any, flip_a: Any, flip_b: Any, m: Any, n: Any, k: Any, lda: Any, ldb: Any,
         ldc: Any, beta: Any,
     ) -> Any:  # fmt: skip
-        """BLAS is column-major: it sees every array transposed, so out = op(a) op(b) is asked as outᵀ = op(b)ᵀ op(a)ᵀ."""
+        """BLAS is column-major and sees every array transposed: out = op(a) op(b) is asked as outᵀ = op(b)ᵀ op(a)ᵀ."""
         number = out.dtype
         kind = {types.float32: "s", types.float64: "d"}[number]
         size = types.int64
@@ -57,10 +55,8 @@ else:
             kinds = [i8, i8, i8, i64, i64, i64, pointer, pointer, i64, pointer, i64, pointer, pointer, i64]
             function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i32, kinds), "numba_xxgemm")
             m, n, k, lda, ldb, ldc = args[5:11]
-            return builder.call(
-                function,
-                [i8(ord(kind)), letter(args[4]), letter(args[3]), n, m, k, one, data(2), ldb, data(1), lda, beta, data(0), ldc],
-            )  # fmt: skip
+            ways = [i8(ord(kind)), letter(args[4]), letter(args[3])]
+            return builder.call(function, [*ways, n, m, k, one, data(2), ldb, data(1), lda, beta, data(0), ldc])
 
         return signature, codegen
 

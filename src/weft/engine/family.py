@@ -47,6 +47,9 @@ class Task:
     summary: str
     expect: str
     checks: tuple[TrainConfig, ...]  # small enough to hold the kernels to the reference by finite differences
+    verify: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what `weft verify` turns on, so that every draw is in play
 
 
 @dataclass

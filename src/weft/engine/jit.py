@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding as llvm
 import numba
+from numba.core.codegen import get_host_cpu_features
 
 # No nnan/ninf: a NaN must stay visible. The rest may reorder sums inside a unit, where shapes are fixed.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -34,13 +36,18 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
-    """A writable folder for this version's machine code: $WEFT_CACHE_DIR, the user's cache, or a temporary one."""
+def cache_bases() -> list[Path]:
+    """Where caches may be kept, best first: $WEFT_CACHE_DIR, the user's cache, a temporary folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
     bases = [home, Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"]
     if os.environ.get("WEFT_CACHE_DIR"):
         bases.insert(0, Path(os.environ["WEFT_CACHE_DIR"]))
-    for base in bases:
+    return bases
+
+
+def cache_folder() -> Path:
+    """A writable folder for this version's machine code."""
+    for base in cache_bases():
         folder = base / f"kernels-{source_hash()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -62,8 +69,27 @@ def _drop_old_caches(base: Path) -> None:
 
 
 numba.config.CACHE_DIR = str(cache_folder())
+# LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md).
+WIDE_VECTORS = bool(llvm.get_host_cpu_features().get("avx512f"))
+if WIDE_VECTORS and numba.config.CPU_FEATURES is None:
+    numba.config.CPU_FEATURES = get_host_cpu_features() + ",-prefer-256-bit"
 
 
 def kernel(function: F) -> F:
-    """Compile a function: no GIL, cached on disk, fast-math without the flags that hide a NaN."""
-    return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy")(function)
+    """Compile a function: no GIL, cached on disk, fast-math without the flags that hide a NaN.
+
+    Kernels are inlined into kernels that call them. A call to a shared copy would not do: a process that compiles has
+    other copies than one that reads its cache, optimised in other company, and so with other last bits.
+    """
+    return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(function)
+
+
+def routine(function: F) -> F:
+    """A kernel that is called, not inlined. Only where every number is one fixed chain of operations, whatever the
+    optimiser does around it; sums that may be reordered belong into a `kernel`."""
+    return numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy", forceinline=False)(function)
+
+
+def fragment(function: F) -> F:
+    """A large piece of a kernel: pasted into its callers as source, so that it is not compiled by itself as well."""
+    return numba.njit(nogil=True, inline="always")(function)

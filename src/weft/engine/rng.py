@@ -23,6 +23,8 @@ class Purpose(IntEnum):
     FIRE = 4
     INIT = 5
     HARDEN = 6
+    DROPOUT = 7
+    SAMPLE = 8
 
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

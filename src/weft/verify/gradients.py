@@ -13,7 +13,7 @@ from weft.engine.params import spans
 from weft.engine.train import Trainer
 from weft.engine.workers import Workers
 
-STEP = 1e-3
+STEP = 1e-4
 
 
 def spread_params(family: Family, config: TrainConfig, seed: int = 0) -> Array:

@@ -1,0 +1,1 @@
+"""A small GPT: characters or BPE tokens, trained, evaluated, sampled."""

@@ -1,0 +1,187 @@
+"""Causal attention of one head of one sample, forward and backward, by tiles (engine/lanes.py).
+
+Shapes. T tokens, d numbers a head (D / heads); in scratch both are padded with zeros to whole tiles:
+  R = T up to a multiple of 8 (rows of a tile), C and E = T and d up to a multiple of 16 (lanes)
+  q, k, v, o   (R, E)   one head, packed; q is scaled by 1/√d
+  kt, vt       (E, C)   the same, transposed
+  P, dS        (R, C)   attention weights, row i over the columns j ≤ i, and their gradient
+Row block r (8 rows) reaches columns below r + 8 only: the upper half is never computed. Up to the end of the last tile
+that a row block touches, P is 0 above the diagonal, so later products need no mask.
+"""
+
+from __future__ import annotations
+
+from weft.engine.arrays import Array
+from weft.engine.jit import fragment, kernel, routine
+from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, stay_apart, tile
+
+FAR = -1e30  # a score that counts for nothing
+SCRATCH_ARRAYS = 7  # of R·E or C·E numbers: see head_scratch
+
+
+@kernel
+def padded(T: int, d: int) -> tuple[int, int, int]:
+    return round_up(T, ROWS), round_up(T, LANES), round_up(d, LANES)
+
+
+def head_scratch(T: int, d: int) -> int:
+    """Numbers of scratch one head needs: packed arrays and a gradient of P."""
+    R, C, E = -(-T // ROWS) * ROWS, -(-T // LANES) * LANES, -(-d // LANES) * LANES
+    return SCRATCH_ARRAYS * C * E + R * C
+
+
+@kernel
+def pack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
+    """out (R, E) = scale · the head's columns of x, zeros around."""
+    for i in range(out.shape[0]):
+        row = out[i]
+        if i >= T:
+            row[:] = 0
+            continue
+        source = x[i, first : first + d]
+        for e in range(d):
+            row[e] = scale * source[e]
+        for e in range(d, row.size):
+            row[e] = 0
+
+
+@kernel
+def pack_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
+    """out (E, C) = the head's columns of x, as rows, zeros around."""
+    for e in range(out.shape[0]):
+        row = out[e]
+        filled = T if e < d else 0
+        for j in range(filled):
+            row[j] = x[j, first + e]
+        for j in range(filled, row.size):
+            row[j] = 0
+
+
+@routine
+def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
+    """Row block r of out (R, C) = a (R, E) · b (E, C), columns below r + 8."""
+    stay_apart()
+    C, E = out.shape[1], a.shape[1]
+    end = min(round_up(r + ROWS, LANES), C)
+    c = 0
+    while c < end:
+        width = next_width(end - c)
+        tile(out, r * C + c, C, a, r * E, E, b, c, C, E, False, width)
+        c += width
+
+
+@routine
+def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
+    """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + 8."""
+    stay_apart()
+    C, E = weights.shape[1], b.shape[1]
+    e = 0
+    while e < E:
+        width = next_width(E - e)
+        tile(out, r * E + e, E, weights, r * C, C, b, e, E, r + ROWS, False, width)
+        e += width
+
+
+@routine
+def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
+    """Row block r of out (R, E) = weightsᵀ · b (R, E), over the rows from r on."""
+    stay_apart()
+    R, C, E = b.shape[0], weights.shape[1], b.shape[1]
+    e = 0
+    while e < E:
+        width = next_width(E - e)
+        flipped(out, r * E + e, E, weights, r * C + r, C, b, r * E + e, E, R - r, False, width)
+        e += width
+
+
+@kernel
+def softmax_rows(P: Array, r: int, T: int) -> None:
+    """Scores → weights in row block r: zero above the diagonal, and in rows past T."""
+    width = min(round_up(r + ROWS, LANES), P.shape[1])
+    for i in range(r, r + ROWS):
+        row = P[i, :width]
+        if i >= T:
+            row[:] = 0
+            continue
+        for j in range(i + 1, width):
+            row[j] = FAR
+        top = largest(row)
+        total = P.dtype.type(0)
+        for j in range(width):
+            row[j] = exp(row[j] - top)
+            total += row[j]
+        share = P.dtype.type(1) / total
+        for j in range(i + 1):
+            row[j] *= share
+        for j in range(i + 1, width):
+            row[j] = 0
+
+
+@kernel
+def softmax_rows_backward(dS: Array, P: Array, r: int) -> None:
+    """dP → dS = P · (dP − Σ P·dP) in row block r."""
+    width = min(round_up(r + ROWS, LANES), P.shape[1])
+    for i in range(r, r + ROWS):
+        weights, row = P[i, :width], dS[i, :width]
+        total = P.dtype.type(0)
+        for j in range(width):
+            total += weights[j] * row[j]
+        for j in range(width):
+            row[j] = weights[j] * (row[j] - total)
+
+
+@fragment
+def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int, scratch: Array) -> None:
+    """y (T, D): its columns first … first + d; P (R, C) is kept. qkv (T, 3D) holds q, k, v side by side."""
+    T = qkv.shape[0]
+    R, C, E = padded(T, d)
+    q, kt = scratch[: R * E].reshape(R, E), scratch[R * E : R * E + E * C].reshape(E, C)
+    rest = scratch[R * E + E * C :]
+    v, o = rest[: R * E].reshape(R, E), rest[R * E : 2 * R * E].reshape(R, E)
+    pack(q, qkv, first, T, d, qkv.dtype.type(1.0 / d**0.5))
+    pack_transposed(kt, qkv, D + first, T, d)
+    pack(v, qkv, 2 * D + first, T, d, qkv.dtype.type(1))
+    for r in range(0, R, ROWS):
+        lower_tiles(P, q, kt, r)
+        softmax_rows(P, r, T)
+        gather_rows(o, P, v, r)
+    unpack(y, o, first, T, d, qkv.dtype.type(1))
+
+
+@fragment
+def attention_backward(
+    dqkv: Array, dy: Array, P: Array, qkv: Array, first: int, D: int, d: int, scratch: Array
+) -> None:
+    """dqkv (T, 3D): the head's columns of dq, dk and dv. The same names as forward, gradients with a d."""
+    T = qkv.shape[0]
+    R, C, E = padded(T, d)
+    n = R * E
+    q, k, do = scratch[:n].reshape(R, E), scratch[n : 2 * n].reshape(R, E), scratch[2 * n : 3 * n].reshape(R, E)
+    g = scratch[3 * n : 4 * n].reshape(R, E)
+    vt = scratch[4 * n : 4 * n + E * C].reshape(E, C)
+    dS = scratch[4 * n + E * C : 4 * n + E * C + R * C].reshape(R, C)
+    scale, one = qkv.dtype.type(1.0 / d**0.5), qkv.dtype.type(1)
+    pack(q, qkv, first, T, d, scale)
+    pack(k, qkv, D + first, T, d, one)
+    pack_transposed(vt, qkv, 2 * D + first, T, d)
+    pack(do, dy, first, T, d, one)
+    for r in range(0, R, ROWS):
+        lower_tiles(dS, do, vt, r)
+        softmax_rows_backward(dS, P, r)
+        gather_rows(g, dS, k, r)  # dq / scale
+    unpack(dqkv, g, first, T, d, scale)
+    for r in range(0, R, ROWS):
+        gather_columns(g, dS, q, r)  # dk: q carries the scale
+    unpack(dqkv, g, D + first, T, d, one)
+    for r in range(0, R, ROWS):
+        gather_columns(g, P, do, r)  # dv
+    unpack(dqkv, g, 2 * D + first, T, d, one)
+
+
+@kernel
+def unpack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
+    """The head's columns of out = scale · x (R, E)."""
+    for i in range(T):
+        target, source = out[i, first : first + d], x[i]
+        for e in range(d):
+            target[e] = scale * source[e]

@@ -1,0 +1,160 @@
+"""The small GPT as a family: what the engine needs to train it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from weft.config import override
+from weft.engine import rng
+from weft.engine.arrays import Array, aligned
+from weft.engine.family import Batch, Constants, Family, Wave
+from weft.engine.params import spans, views
+from weft.engine.rng import Purpose
+from weft.engine.workers import Workers
+from weft.families.gpt import data, reference, transformer, verbs
+from weft.families.gpt.config import TASKS, GptConfig, layout
+from weft.families.gpt.model import GptModel
+
+DEVIATION = 0.02
+
+
+def prepare(config: GptConfig) -> GptConfig:
+    """The vocabulary's size, the text's hash, and its path made absolute: resume finds it from anywhere."""
+    found = data.prepare(config)
+    path = {"data": str(Path(config.data).expanduser().resolve())} if config.data else {}
+    return override(config, {**found, **path})
+
+
+def init(config: GptConfig, dtype: DTypeLike) -> Array:
+    """GPT-2's: normal with deviation 0.02; what writes to the residual stream is smaller, for there are 2L of it."""
+    table = layout(config)
+    params = aligned(sum(math.prod(shape) for _, shape in table), dtype)
+    for index, (name, start, end, _) in enumerate(spans(table)):
+        scale = DEVIATION / math.sqrt(2 * config.layers) if name.endswith((".out", ".down")) else DEVIATION
+        params[start:end] = scale * _normal(end - start, config.seed, index)
+    return params
+
+
+def _normal(count: int, seed: int, index: int) -> Array:
+    """Box and Muller's normal numbers from indexed words."""
+    words = rng.words((2, -(-count // 2)), seed, Purpose.INIT, 0, extra=index)
+    first, second = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    radius, angle = np.sqrt(-2 * np.log(first)), 2 * np.pi * second
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def constants(config: GptConfig) -> Constants:
+    return data.vocabulary(config).arrays()
+
+
+def slot_size(config: GptConfig) -> int:
+    return sum(math.prod(shape) for _, shape in layout(config))
+
+
+def group_bytes(config: GptConfig) -> int:
+    """Tokens in and out: activations lie with the workers, one unit each, not with the groups."""
+    return 8 * config.unit_samples * config.context
+
+
+def groups(config: GptConfig, batch: Batch) -> Array:
+    """A unit is a group is `unit_samples` samples."""
+    return np.ones(-(-batch.samples // config.unit_samples), np.int64)
+
+
+def _cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int, int]:
+    """The wave's inputs and targets, the step, and the place of its first sample."""
+    first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
+    windows = batch.arrays
+    return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
+
+
+def gradient(
+    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
+    workers: Workers,
+) -> None:  # fmt: skip
+    inputs, targets, step, first = _cut(config, batch, wave)
+    transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
+
+
+def pull_back(config: GptConfig, params: Array, merged: Array, out: Array) -> None:
+    out[:] = merged
+
+
+def evaluate(
+    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
+) -> None:
+    inputs, targets, _, _ = _cut(config, batch, wave)
+    transformer.evaluate(config, params, inputs, targets, rows, workers)
+
+
+def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:
+    windows = batch.arrays
+    named = views(layout(config), params)
+    return reference.loss(config, named, windows.inputs, windows.targets, int(windows.step[0])) / batch.divisor
+
+
+def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
+    loss = sums["nats"] / sums["tokens"]
+    return {
+        "loss": loss,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "bits_per_byte": loss / math.log(2) / float(batch.arrays.bytes_per_token[0]),
+        "accuracy": sums["hits"] / sums["tokens"],
+    }
+
+
+def products(config: GptConfig) -> list[tuple[int, int, int, int]]:
+    """(rows, inputs, outputs, how often) of the matrix products of a step's units, forward and twice back."""
+    M, D, L = config.unit_samples * config.context, config.width, config.layers
+    units = config.batch_size // config.unit_samples
+    shapes = [(D, 3 * D, L), (D, D, L), (D, 4 * D, L), (4 * D, D, L), (D, config.symbols, 1)]
+    return [
+        product
+        for inputs, outputs, count in shapes
+        for product in (
+            (M, inputs, outputs, count * units),
+            (M, outputs, inputs, count * units),
+            (inputs, M, outputs, count * units),
+        )
+    ]
+
+
+def flops(config: GptConfig) -> float:
+    """Matrix products, and attention as if it were not causal, as the field counts."""
+    heads = 6 * 2 * config.layers * config.batch_size * config.context**2 * config.width
+    return 2.0 * sum(m * k * n * count for m, k, n, count in products(config)) + heads
+
+
+FAMILY = Family(
+    name="gpt",
+    config=GptConfig,
+    tasks=TASKS,
+    layout=layout,
+    init=init,
+    constants=constants,
+    slot_size=slot_size,
+    group_bytes=group_bytes,
+    load=data.load,
+    batch=data.batch,
+    evaluation=data.evaluation,
+    groups=groups,
+    gradient=gradient,
+    pull_back=pull_back,
+    evaluate=evaluate,
+    eval_columns=("nats", "tokens", "hits"),
+    reference=reference_loss,
+    summarise=summarise,
+    loss_name="loss",
+    batch_metrics=(),
+    eval_metrics=("loss", "perplexity", "bits_per_byte"),
+    best_metric="loss",
+    model=GptModel,
+    report=verbs.report,
+    flops=flops,
+    prepare=prepare,
+)

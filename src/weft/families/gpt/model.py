@@ -1,0 +1,61 @@
+"""A trained GPT to use from Python: text or tokens in, logits and text out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.family import Constants
+from weft.engine.params import views
+from weft.engine.workers import Workers, team_of
+from weft.errors import WeftError
+from weft.families.gpt import transformer
+from weft.families.gpt.config import GptConfig, layout
+from weft.families.gpt.tokens import Vocabulary
+
+
+@dataclass
+class GptModel:
+    """`params` maps names to arrays; they are views into `weights`."""
+
+    config: GptConfig
+    weights: Array  # the flat vector
+    constants: Constants
+    params: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.from_arrays(self.constants)
+
+    def astype(self, dtype: str) -> GptModel:
+        """The same model in float64 (for checks) or float32 (as trained)."""
+        return GptModel(self.config, self.weights.astype(dtype), self.constants)
+
+    def logits(self, tokens: Array, workers: int | str | Workers = "auto") -> Array:
+        """(B, T, V) for tokens (B, T), T at most the context: position t has seen tokens 0 … t."""
+        found = np.asarray(tokens)
+        if (
+            found.ndim != 2
+            or not 1 <= found.shape[1] <= self.config.context
+            or not np.issubdtype(found.dtype, np.integer)
+        ):
+            raise WeftError(
+                f"tokens have shape {found.shape}, type {found.dtype}; they must be whole numbers (samples, 1 to "
+                f"{self.config.context}); cut them"
+            )
+        if found.size and not (found.min() >= 0 and found.max() < self.config.symbols):
+            raise WeftError(
+                f"tokens reach from {found.min()} to {found.max()}; they must lie in 0 to {self.config.symbols - 1}; "
+                "encode the text with model.vocabulary"
+            )
+        # What follows a position does not change it, so a short row is filled up.
+        filled = np.zeros((len(found), self.config.context), np.int32)
+        filled[:, : found.shape[1]] = found
+        with team_of(workers) as team:
+            return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]

@@ -1,0 +1,69 @@
+"""The kernels as functions of a config: buffers, waves and dropout filled in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.workers import Workers
+from weft.families.gpt.config import GptConfig
+from weft.families.gpt.kernels import (
+    Dropout,
+    Sizes,
+    evaluate_worker,
+    flip_worker,
+    gradient_worker,
+    keep_size,
+    logits_worker,
+    scratch_size,
+)
+from weft.families.gpt.reference import dropout_threshold
+
+NO_DROPOUT = Dropout(0, 1.0, 0, 0)
+
+
+def sizes(config: GptConfig) -> Sizes:
+    shape = config.context, config.width, config.heads, config.layers, config.symbols
+    return Sizes(config.unit_samples, *shape, config.final_norm)
+
+
+def dropout_of(config: GptConfig, step: int) -> Dropout:
+    """The draws of a training step; none in evaluations, whose step is −1."""
+    threshold = dropout_threshold(config) if step >= 0 else 0
+    return Dropout(threshold, 65536 / (65536 - threshold), config.seed, max(step, 0)) if threshold else NO_DROPOUT
+
+
+def gradient(
+    config: GptConfig, params: Array, inputs: Array, targets: Array, step: int, first_sample: int, slots: Array,
+    losses: Array, workers: Workers,
+) -> None:  # fmt: skip
+    """One slot row and one loss for every unit of the samples given; first_sample is their place in the step."""
+    z, drop = sizes(config), dropout_of(config, step)
+    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
+    keep = workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
+    flipped = workers.buffer("gpt flipped", params.shape, params.dtype)
+    workers.run(flip_worker, workers.tickets(), flipped, params, z)
+    workers.run(
+        gradient_worker, workers.tickets(), slots, losses, params, flipped, inputs, targets, first_sample, memory,
+        keep, drop, z,
+    )  # fmt: skip
+
+
+def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, rows: Array, workers: Workers) -> None:
+    """rows (units, 3): nats, counted targets, right guesses."""
+    z = sizes(config)
+    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
+    keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
+    workers.run(
+        evaluate_worker, workers.tickets(), rows, params, inputs, targets, memory, keep, NO_DROPOUT, z
+    )  # fmt: skip
+
+
+def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) -> Array:
+    """(B, T, V) for tokens (B, T), T being the context."""
+    z = sizes(config)
+    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
+    keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
+    out = np.empty((*inputs.shape, z.V), params.dtype)
+    workers.run(logits_worker, workers.tickets(), out, params, inputs, memory, keep, NO_DROPOUT, z)
+    return out

@@ -1,0 +1,37 @@
+"""The model once more, in PyTorch, for its autograd: the second oracle."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from weft.families.gpt.reference import keep_masks
+
+
+def norm(x):
+    return functional.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+
+def loss(config, params, constants, batch):
+    windows = batch.arrays
+    inputs, targets = (torch.tensor(x, dtype=torch.long) for x in (windows.inputs, windows.targets))
+    B, T = inputs.shape
+    keep = torch.tensor(keep_masks(config, B, int(windows.step[0])))
+    x = (params["token"][inputs] + params["position"]) * keep[:, 0]
+    for i in range(config.layers):
+        qkv = (norm(x) @ params[f"blocks.{i}.qkv"]).view(B, T, 3, config.heads, -1).permute(2, 0, 3, 1, 4)
+        y = functional.scaled_dot_product_attention(*qkv, is_causal=True).transpose(1, 2).reshape(B, T, -1)
+        x = x + y @ params[f"blocks.{i}.out"] * keep[:, 2 * i + 1]
+        x = (
+            x
+            + functional.relu(norm(x) @ params[f"blocks.{i}.up"]).square()
+            @ params[f"blocks.{i}.down"]
+            * keep[:, 2 * i + 2]
+        )
+    final = norm(x) if config.final_norm else x
+    return (
+        functional.cross_entropy(
+            (final @ params["head"]).flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+        )
+        / batch.divisor
+    )
