@@ -1,8 +1,8 @@
 """Compiled message passing over graphs in CSR form: forward and backward of one unit, and the workers that share units.
 
 Shapes: n nodes of the unit, H width, M kinds of neighbours (children, parents), W = (1 + M)·H, L layers, C classes of
-all heads side by side, filled up with unused ones to whole vectors. x (L, n, W) keeps each layer's input: a node's own
-h and the sum over each kind of neighbours; slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR
+all heads side by side. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
+slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR
 lists: nothing is scattered, and the backward pass gathers along the transposed lists (parents for children, and the
 other way round).
 """
@@ -15,10 +15,12 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
+from weft.engine.lanes import exp
 from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
-from weft.families.graph.products import multiply, multiply_at, transpose
+from weft.families.graph.products import multiply, multiply_at
 from weft.families.graph.sinkhorn import structural_loss
-from weft.families.graph.vectors import activate, exp_in_place
+
+LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number
 
 
 class Store(NamedTuple):
@@ -45,7 +47,7 @@ class Sizes(NamedTuple):
     kinds: int
     embed: int  # rows
     heads: tuple[int, int, int, int]
-    classes: int  # C, all heads and what fills up
+    classes: int  # C
     relu: bool
     sinkhorn: float
     sinkhorn_steps: int
@@ -145,35 +147,56 @@ def gather_backward(dh: Array, dx: Array, store: Store, chosen: Array, first: in
 
 
 @kernel
+def activate(h: Array, slope: Array, bias: Array, relu: bool) -> None:
+    """The first H columns of h hold a and become φ(a + bias); slope (n, H) becomes φ′.
+
+    bend: φ(x) = ½ x (1 + x / √(1 + x²)), smooth, close to x above and to 0 below, and made of operations vectors have.
+    """
+    one, half = h.dtype.type(1), h.dtype.type(0.5)
+    zero = h.dtype.type(0)
+    for i in range(h.shape[0]):
+        row, out = h[i, : bias.size], slope[i]
+        if relu:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                out[j] = zero if x < zero else one  # a NaN passes on
+                row[j] = zero if x < zero else x
+        else:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                s = x / np.sqrt(one + x * x)
+                row[j] = half * x * (one + s)
+                out[j] = half * (one + s * (one + one - s * s))
+
+
+@kernel
+def transpose(out: Array, a: Array) -> None:
+    """out (n, m) from a (m, n)."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = a[j, i]
+
+
+@kernel
 def turn_weights(turned: Array, params: Array, sizes: Sizes) -> None:
-    """What a worker needs once a step: (H, C) the heads, filled up with zeros; (C, H) the same, transposed; and each
-    layer's weights transposed, (H, W)."""
+    """What the backward pass needs once a step: each layer's weights transposed, (H, W), and the heads', (C, H)."""
     H, C = sizes.width, sizes.classes
-    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
-    offset = sizes.embed * H
-    place = 2 * H * C
+    W = (1 + sizes.kinds) * H
+    offset, place = sizes.embed * H, 0
     for _ in range(sizes.layers):
         transpose(turned[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
         offset += W * H + H
         place += W * H
-    heads = turned[: H * C].reshape(H, C)
-    heads[:] = 0
-    heads[:, :used] = params[offset : offset + H * used].reshape(H, used)
-    transpose(turned[H * C : 2 * H * C].reshape(C, H), heads)
-
-
-@kernel
-def sum_heads(heads: tuple[int, int, int, int]) -> int:
-    return heads[0] + heads[1] + heads[2] + heads[3]
+    transpose(turned[place : place + H * C].reshape(C, H), params[offset : offset + H * C].reshape(H, C))
 
 
 @kernel
 def network_forward(
-    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, turned: Array, sizes: Sizes, numbers: Array,
+    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, panel: Array, sizes: Sizes,
     store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
     H, L, C = sizes.width, sizes.layers, sizes.classes
-    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
+    W = (1 + sizes.kinds) * H
     offset = sizes.embed * H
     embed_forward(x[0], params[:offset].reshape(sizes.embed, H), store, chosen, first, last, H)
     for layer in range(L):
@@ -182,31 +205,29 @@ def network_forward(
         offset += W * H + H
         gather_forward(x[layer], store, chosen, first, last, H)
         out = x[layer + 1] if layer + 1 < L else last_h
-        multiply(out, H, x[layer], weights)
-        activate(out, slope[layer], bias, numbers, sizes.relu)
-    multiply(logits, C, last_h, turned[: H * C].reshape(H, C))
-    bias = params[offset + H * used : offset + H * used + used]
+        multiply(out[:, :H], x[layer], weights, panel)
+        activate(out, slope[layer], bias, sizes.relu)
+    multiply(logits, last_h, params[offset : offset + H * C].reshape(H, C), panel)
+    bias = params[offset + H * C : offset + H * C + C]
     for i in range(logits.shape[0]):
         row = logits[i]
-        for j in range(used):
+        for j in range(C):
             row[j] += bias[j]
 
 
 @kernel
 def network_backward(
-    slot: Array, dh: Array, dx: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, params: Array,
-    turned: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
+    slot: Array, dh: Array, dx: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
+    panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
     """Fill the unit's slot from dlogits; dh (n, H) and dx (n, W) are scratch."""
     H, L, C = sizes.width, sizes.layers, sizes.classes
-    W, used = (1 + sizes.kinds) * H, sum_heads(sizes.heads)
+    W = (1 + sizes.kinds) * H
     offset = sizes.embed * H + L * (W * H + H)
-    place = 2 * H * C + L * W * H
-    heads = turned[place : place + H * C].reshape(H, C)
-    multiply_at(heads, last_h, dlogits)
-    slot[offset : offset + H * used].reshape(H, used)[:] = heads[:, :used]
-    column_sums(slot[offset + H * used : offset + H * used + used], dlogits)
-    multiply(dh, H, dlogits, turned[H * C : 2 * H * C].reshape(C, H))
+    place = L * W * H
+    multiply_at(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, panel)
+    column_sums(slot[offset + H * C : offset + H * C + C], dlogits)
+    multiply(dh, dlogits, turned[place : place + H * C].reshape(C, H), panel)
     for layer in range(L - 1, -1, -1):
         offset -= W * H + H
         place -= W * H
@@ -214,9 +235,9 @@ def network_backward(
             row, factor = dh[i], slope[layer, i]
             for j in range(H):
                 row[j] *= factor[j]
-        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh)
+        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
         column_sums(slot[offset + W * H : offset + W * H + H], dh)
-        multiply(dx, W, dh, turned[place : place + W * H].reshape(H, W))
+        multiply(dx, dh, turned[place : place + W * H].reshape(H, W), panel)
         gather_backward(dh, dx, store, chosen, first, last, H)
     embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
 
@@ -231,8 +252,8 @@ def column_sums(out: Array, rows: Array) -> None:
 
 
 @kernel
-def softmax_heads(logits: Array, heads: tuple[int, int, int, int], numbers: Array) -> None:
-    """Logits (n, C) become probabilities, head by head; the classes that only fill up become 0."""
+def softmax_heads(logits: Array, heads: tuple[int, int, int, int]) -> None:
+    """Logits (n, C) become probabilities, head by head."""
     for i in range(logits.shape[0]):
         begin = 0
         for size in heads:
@@ -245,9 +266,10 @@ def softmax_heads(logits: Array, heads: tuple[int, int, int, int], numbers: Arra
                         largest = row[j]
                 for j in range(size):
                     row[j] -= largest
-    exp_in_place(logits.reshape(-1), numbers)
+    flat = logits.reshape(-1)
+    for j in range(flat.size):
+        flat[j] = exp(flat[j])
     for i in range(logits.shape[0]):
-        logits[i, sum_heads(heads) :] = 0
         begin = 0
         for size in heads:
             row = logits[i, begin : begin + size]
@@ -256,9 +278,9 @@ def softmax_heads(logits: Array, heads: tuple[int, int, int, int], numbers: Arra
                 total = row[0]
                 for j in range(1, size):
                     total += row[j]
-                total = numbers[0] / total
+                scale = logits.dtype.type(1) / total
                 for j in range(size):
-                    row[j] *= total
+                    row[j] *= scale
 
 
 @kernel
@@ -275,7 +297,8 @@ def cross_entropy(
             for head in range(len(heads)):
                 if heads[head] > 0:
                     place = begin + store.targets[node, head]
-                    loss -= np.log(np.float64(probabilities[i, place]))
+                    p = np.float64(probabilities[i, place])
+                    loss -= np.log(LEAST if p < LEAST else p)
                     probabilities[i, place] -= one
                 begin += heads[head]
             i += 1
@@ -301,8 +324,7 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 @kernel
 def gradient_worker(
     worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array,
-    params: Array, sizes: Sizes,
-    numbers: Array, scratch: Array, store: Store, chosen: Array, cuts: Array,
+    panels: Array, params: Array, sizes: Sizes, scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
     """One row of slots and losses a unit; cuts (units + 1,) are places in `chosen`."""
     heads = sizes.heads
@@ -319,9 +341,9 @@ def gradient_worker(
         n = unit_size(store, chosen, first, last)
         x, slope, last_h, logits, dx, dh = cut_space(spaces[worker], n, sizes)
         network_forward(
-            x, slope, last_h, logits, params, turned[worker], sizes, numbers, store, chosen, first, last
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip
-        softmax_heads(logits, heads, numbers)
+        softmax_heads(logits, heads)
         halfway = ticks()
         loss = 0.0
         if sizes.sinkhorn > 0:
@@ -334,7 +356,8 @@ def gradient_worker(
                 for j in range(heads[0]):
                     logits[i, j] += extra[i, j]
         network_backward(
-            slots[u], dh, dx, logits, x, slope, last_h, params, turned[worker], sizes, store, chosen, first, last
+            slots[u], dh, dx, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen,
+            first, last,
         )  # fmt: skip
         losses[u, 0] = loss
         clock[worker, FORWARD] += halfway - begin
@@ -343,27 +366,23 @@ def gradient_worker(
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, turned: Array, params: Array, sizes: Sizes,
-    numbers: Array, store: Store, chosen: Array, cuts: Array, starts: Array,
+    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, panels: Array, params: Array, sizes: Sizes,
+    store: Store, chosen: Array, cuts: Array, starts: Array,
 ) -> None:  # fmt: skip
     """rows (units, 2): cross-entropy and graphs whose every edit is right. choices (nodes, 4): the most likely classes;
     starts (chosen,) is where each graph's begin."""
     heads = sizes.heads
-    fresh = True
     while True:
         u = claim(tickets)
         if u >= cuts.size - 1:
             break
-        if fresh:
-            turn_weights(turned[worker], params, sizes)
-            fresh = False
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
         x, slope, last_h, logits, _, _ = cut_space(spaces[worker], n, sizes)
         network_forward(
-            x, slope, last_h, logits, params, turned[worker], sizes, numbers, store, chosen, first, last
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip
-        softmax_heads(logits, heads, numbers)
+        softmax_heads(logits, heads)
         i, exact = 0, 0
         for k in range(first, last):
             g = chosen[k]

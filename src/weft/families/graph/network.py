@@ -10,20 +10,14 @@ from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
+from weft.engine.lanes import panel_size
 from weft.engine.workers import Workers
 from weft.families.graph.config import FIRST_POSITION, GraphConfig
 from weft.families.graph.kernels import Sizes, Store, evaluate_worker, gradient_worker, unit_size
 from weft.families.graph.sinkhorn import scratch_size
-from weft.families.graph.vectors import numbers
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
 INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
-CLASS_BLOCK = 16  # float32 in a vector
-
-
-def padded_classes(config: GraphConfig) -> int:
-    """Classes of all heads, and enough unused ones for whole vectors."""
-    return -(-sum(config.head_sizes) // CLASS_BLOCK) * CLASS_BLOCK
 
 
 @lru_cache(maxsize=8)
@@ -32,14 +26,9 @@ def sizes_of(config: GraphConfig) -> Sizes:
     a, b, c, d = config.head_sizes
     return Sizes(
         config.width, config.layers, config.kinds, len(config.labels) * (config.positions + FIRST_POSITION),
-        (a, b, c, d), padded_classes(config), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps,
+        (a, b, c, d), sum(config.head_sizes), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps,
         config.sinkhorn_temperature, np.array(gives, np.int64),
     )  # fmt: skip
-
-
-@lru_cache(maxsize=2)
-def numbers_of(dtype: np.dtype) -> Array:
-    return numbers(dtype)
 
 
 @kernel
@@ -54,7 +43,7 @@ def node_numbers(config: GraphConfig) -> int:
     """Numbers a node takes in a worker's memory (kernels.cut_space)."""
     H = config.width
     wide = (1 + config.kinds) * H
-    return config.layers * (wide + H) + 2 * H + wide + padded_classes(config)
+    return config.layers * (wide + H) + 2 * H + wide + sum(config.head_sizes)
 
 
 def flops(config: GraphConfig, nodes: int) -> float:
@@ -74,15 +63,36 @@ def _run(
         workers.run(body, *args)
 
 
-def _spaces(config: GraphConfig, store: Store, chosen: Array, cuts: Array, dtype: DTypeLike, workers: Workers) -> Array:
-    nodes = -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
+def _unit_nodes(store: Store, chosen: Array, cuts: Array) -> int:
+    """Nodes of the largest unit, in whole blocks."""
+    return -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
+
+
+def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
     return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
 
 
 def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
-    """Each worker's copy of the weights, turned (kernels.turn_weights), and room for the heads' gradient."""
+    """Each worker's copy of the weights, transposed (kernels.turn_weights)."""
     layer = (1 + config.kinds) * config.width * config.width
-    return workers.per_worker("graph weights", config.layers * layer + 3 * config.width * padded_classes(config), dtype)
+    size = config.layers * layer + config.width * sum(config.head_sizes)
+    return workers.per_worker("graph weights", size, dtype)
+
+
+def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the products, whose sums run over nodes, wide rows or classes."""
+    deepest = max(nodes, (1 + config.kinds) * config.width, sum(config.head_sizes))
+    return workers.per_worker("graph panels", int(panel_size(deepest)), dtype)
+
+
+def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the structural loss: its gradient for a unit, and what the largest graph needs."""
+    size = 1
+    if config.sinkhorn:
+        largest = int(max(np.diff(store.nodes).max(), np.diff(store.next_nodes).max()))
+        classes = config.head_sizes[0]
+        size = nodes * classes + scratch_size(largest, config.sinkhorn_steps, classes)
+    return workers.per_worker("graph sinkhorn", size, dtype)
 
 
 def gradient(
@@ -90,20 +100,12 @@ def gradient(
     workers: Workers,
 ) -> None:  # fmt: skip
     """One row of slots and losses for every unit of `cuts`."""
-    dtype = params.dtype
-    spaces = _spaces(config, store, chosen, cuts, dtype, workers)
-    wanted = 1
-    if config.sinkhorn:
-        largest = int(max(np.diff(store.nodes).max(), np.diff(store.next_nodes).max()))
-        unit = spaces.shape[1] // node_numbers(config)
-        classes = config.head_sizes[0]
-        wanted = unit * classes + scratch_size(largest, config.sinkhorn_steps, classes)
-    scratch = workers.per_worker("sinkhorn", wanted, dtype)
+    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
     _run(
-        config, store, chosen, cuts, workers, gradient_worker,
-        workers.tickets(), workers.ticks, slots, losses, spaces,
-        _turned(config, dtype, workers), params, sizes_of(config),
-        numbers_of(dtype), scratch, store, chosen, cuts,
+        config, store, chosen, cuts, workers, gradient_worker, workers.tickets(), workers.ticks, slots, losses,
+        _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
+        _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        _sinkhorn(config, store, nodes, dtype, workers), store, chosen, cuts,
     )  # fmt: skip
 
 
@@ -111,13 +113,13 @@ def evaluate(
     config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, rows: Array, workers: Workers
 ) -> Array:
     """rows (units, 2): cross-entropy, graphs with every edit right. Returns the classes chosen, (nodes, 4)."""
-    spaces = _spaces(config, store, chosen, cuts, params.dtype, workers)
+    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
     counts = np.diff(store.nodes)[chosen]
     starts = np.cumsum(counts) - counts
     choices = np.empty((int(counts.sum()), 4), np.int32)
     _run(
-        config, store, chosen, cuts, workers, evaluate_worker,
-        workers.tickets(), rows, choices, spaces, _turned(config, params.dtype, workers), params,
-        sizes_of(config), numbers_of(params.dtype), store, chosen, cuts, starts,
+        config, store, chosen, cuts, workers, evaluate_worker, workers.tickets(), rows, choices,
+        _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        store, chosen, cuts, starts,
     )  # fmt: skip
     return choices
