@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.arrays import Array
-from weft.engine.jit import kernel
+from weft.engine.jit import routine
 
 KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the action head
 
@@ -26,7 +26,7 @@ def scratch_size(most_nodes: int, rounds: int, classes: int) -> int:
     return 6 * side * side + 4 * (rounds + 1) * side + most_nodes * classes
 
 
-@kernel
+@routine
 def agreement_forward(a: Array, p: Array, labels: Array, next_labels: Array, gives: Array) -> None:
     """a (n, m): the probability that node i gets the label of target node u."""
     for i in range(a.shape[0]):
@@ -37,7 +37,7 @@ def agreement_forward(a: Array, p: Array, labels: Array, next_labels: Array, giv
                 a[i, u] += p[i, FIRST_LABEL + gives[wanted]]
 
 
-@kernel
+@routine
 def agreement_backward(dp: Array, da: Array, labels: Array, next_labels: Array, gives: Array) -> None:
     for i in range(da.shape[0]):
         for u in range(da.shape[1]):
@@ -48,7 +48,7 @@ def agreement_backward(dp: Array, da: Array, labels: Array, next_labels: Array, 
                 dp[i, FIRST_LABEL + gives[wanted]] += da[i, u]
 
 
-@kernel
+@routine
 def cost_forward(cost: Array, a: Array, p: Array, parents: Array, next_parents: Array, half: Any) -> None:
     n, m = a.shape
     one = half + half
@@ -64,7 +64,7 @@ def cost_forward(cost: Array, a: Array, p: Array, parents: Array, next_parents: 
     cost[n, m] = 0
 
 
-@kernel
+@routine
 def cost_backward(da: Array, dp: Array, dcost: Array, a: Array, parents: Array, next_parents: Array, half: Any) -> None:
     """Every pair writes to itself and to the pair of its parents, one after the other: one graph, one worker."""
     n, m = a.shape
@@ -79,13 +79,13 @@ def cost_backward(da: Array, dp: Array, dcost: Array, a: Array, parents: Array, 
         dp[i, DELETE] -= dcost[i, m]
 
 
-@kernel
+@routine
 def mass(index: int, spare: int, others: int) -> int:
     """Every node has mass 1; the spare one can take all of the other side."""
     return others if index == spare else 1
 
 
-@kernel
+@routine
 def scaling_forward(plan: Array, u: Array, v: Array, cost: Array, temperature: float) -> float:
     """plan becomes exp(−cost / temperature); u, v keep every round. The loss Σ u · plan · v · cost."""
     n, m = cost.shape[0] - 1, cost.shape[1] - 1
@@ -112,7 +112,7 @@ def scaling_forward(plan: Array, u: Array, v: Array, cost: Array, temperature: f
     return loss
 
 
-@kernel
+@routine
 def scaling_backward(
     dcost: Array, dplan: Array, du: Array, dv: Array, plan: Array, u: Array, v: Array, cost: Array, temperature: float
 ) -> None:
@@ -146,7 +146,7 @@ def scaling_backward(
             dcost[i, j] -= dplan[i, j] * plan[i, j] / temperature
 
 
-@kernel
+@routine
 def structural_loss(
     dlogits: Array, p: Array, scratch: Array, sizes: Any, store: Any, chosen: Array, first: int, last: int
 ) -> float:
