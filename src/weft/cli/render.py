@@ -38,7 +38,7 @@ def render(
     asked = {"steps": steps, "grid": parse_grid(grid) if grid else None, "soft": soft, "damage": damage}
     asked |= {"asynchronous": asynchronous}
     draw = run.family.verbs["render"]
-    options = {key: value for key, value in asked.items() if value not in (None, False)}
+    options = {key: value for key, value in asked.items() if value is not None and value is not False}
     for key in options:
         if key not in signature(draw).parameters:
             flag = "async" if key == "asynchronous" else key

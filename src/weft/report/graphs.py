@@ -97,6 +97,7 @@ def save_trees(path: Path, rows: Sequence[Sequence[Drawing]], title: str) -> Pat
         gridspec_kw={"width_ratios": [w + 1.8 for w in width], "height_ratios": heights},
     )  # fmt: skip
     figure.suptitle(title, fontsize=11, color=INK)
+    figure.get_layout_engine().set(h_pad=0.1, w_pad=0.1)
     for r, row in enumerate(rows):
         for c in range(columns):
             if c < len(row):
