@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -59,7 +60,7 @@ class GraphConfig(TrainConfig):
     def head_labels(self) -> tuple[tuple[str, ...], ...]:
         return self.relabels, self.aboves, self.rights, self.firsts
 
-    @property
+    @cached_property  # read several times a step
     def head_sizes(self) -> tuple[int, ...]:
         """Classes of each head; a head that could say only one thing is left out."""
         return tuple(
@@ -96,6 +97,13 @@ def layout(config: GraphConfig) -> Layout:
         found += [(f"layers.{i}.{name}", (H, H)) for name in names] + [(f"layers.{i}.bias", (H,))]
     classes = sum(config.head_sizes)
     return [*found, ("heads.weight", (H, classes)), ("heads.bias", (classes,))]
+
+
+def parameter_total(config: GraphConfig) -> int:
+    """The sum of the shapes above, without making the list: asked every step."""
+    H = config.width
+    layers = config.layers * ((1 + config.kinds) * H * H + H)
+    return len(config.labels) * (config.positions + FIRST_POSITION) * H + layers + (H + 1) * sum(config.head_sizes)
 
 
 _COMMON = {

@@ -15,7 +15,7 @@ from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.families.graph import data, network, reference, userdata, verbs
-from weft.families.graph.config import TASKS, GraphConfig, layout
+from weft.families.graph.config import TASKS, GraphConfig, layout, parameter_total
 from weft.families.graph.model import GraphModel
 
 MEAN_NODES = {"boolean": 7, "peano": 13, "arithmetic": 8, "algebra": 7, "derivative": 10}  # of a training graph
@@ -36,10 +36,6 @@ def init(config: GraphConfig, dtype: DTypeLike) -> Array:
 
 def constants(config: GraphConfig) -> Constants:
     return {}
-
-
-def slot_size(config: GraphConfig) -> int:
-    return list(spans(layout(config)))[-1][2]
 
 
 def group_bytes(config: GraphConfig) -> int:
@@ -106,7 +102,7 @@ FAMILY = Family(
     layout=layout,
     init=init,
     constants=constants,
-    slot_size=slot_size,
+    slot_size=parameter_total,
     group_bytes=group_bytes,
     load=data.load,
     batch=data.batch,

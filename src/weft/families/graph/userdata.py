@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.config import override
 from weft.errors import WeftError
 from weft.families.graph.config import GraphConfig
 from weft.families.graph.edits import DELETE, JOIN, no_edits, optimal_mapping, rounds
@@ -42,11 +43,12 @@ def prepare(config: GraphConfig) -> GraphConfig:
         return config
     found = read(config)
     relabels, aboves, rights, firsts = found.made
-    return config.model_copy(
-        update={
+    return override(
+        config,
+        {
             "labels": found.labels, "relabels": relabels, "aboves": aboves, "rights": rights, "firsts": firsts,
             "data_hash": found.digest,
-        }
+        },
     )  # fmt: skip
 
 
