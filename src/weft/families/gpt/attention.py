@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel, routine
-from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, stay_apart, tile
+from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, tile
 
 FAR = -1e30  # a score that counts for nothing
 SCRATCH_ARRAYS = 7  # of R·E or C·E numbers: see head_scratch
@@ -60,7 +60,6 @@ def pack_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
 @routine
 def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
     """Row block r of out (R, C) = a (R, E) · b (E, C), columns below r + 8."""
-    stay_apart()
     C, E = out.shape[1], a.shape[1]
     end = min(round_up(r + ROWS, LANES), C)
     c = 0
@@ -73,7 +72,6 @@ def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
 @routine
 def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
     """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + 8."""
-    stay_apart()
     C, E = weights.shape[1], b.shape[1]
     e = 0
     while e < E:
@@ -85,7 +83,6 @@ def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
 @routine
 def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
     """Row block r of out (R, E) = weightsᵀ · b (R, E), over the rows from r on."""
-    stay_apart()
     R, C, E = b.shape[0], weights.shape[1], b.shape[1]
     e = 0
     while e < E:
