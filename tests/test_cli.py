@@ -289,13 +289,6 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     assert path.read_bytes() == kept
 
 
-def test_overlap_counts_steps_while_all_processes_ran():
-    early, late = {"step_ends": [0.0, 1.0, 2.0, 3.0, 4.0]}, {"step_ends": [2.0, 4.0, 6.0]}
-    assert scaling.overlap([early, late]) == (2 + 1) / 2  # from 2 to 4: two steps of the one, one of the other
-    assert scaling.overlap([early]) == 1.0
-    assert scaling.overlap([early, {"step_ends": [4.5, 5.0]}]) is None
-
-
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
     monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, steps: (f"{workers}", "same"))
     done = weft_here("bench", "life", "--preset", "small", cwd=tmp_path)

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from weft.cli import bench, circuit, doctor, evaluate, profile, render, resume, tasks, train, verify
+from weft.cli import bench, circuit, doctor, evaluate, predict, profile, render, resume, tasks, train, verify
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ for name, function in (
     ("resume", resume.resume),
     ("eval", evaluate.evaluate),
     ("render", render.render),
+    ("predict", predict.predict),
     ("circuit", circuit.circuit),
     ("verify", verify.verify),
     ("bench", bench.bench),

@@ -33,7 +33,7 @@ def profile(
         content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
         typer.echo(f"wrote {write_record(f'profile-{task}', content)}", err=True)
     if as_json:
-        typer.echo(json.dumps({**found.record(), "step_ends": found.step_ends}))
+        typer.echo(json.dumps(found.record()))
         return
     total = sum(found.parts.values())
     rows = [(part, f"{found.parts[part]:.3f}", f"{100 * found.parts[part] / total:.1f} %") for part in PARTS]

@@ -44,10 +44,10 @@ if numba.config.DISABLE_JIT:
     def largest(x: Any) -> Any:
         return x.max()
 
-    def _make_tile(columns: int, flipped: bool) -> Callable[..., None]:
+    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
             b_at, ldb, count, add = where
-            i, k, j = np.arange(ROWS)[:, None], np.arange(count), np.arange(columns)
+            i, k, j = np.arange(rows)[:, None], np.arange(count), np.arange(columns)
             left = np.ravel(_memory(a))[a_at + (i + k * lda if flipped else i * lda + k)]
             right = np.ravel(_memory(b))[b_at + k[:, None] * ldb + j]
             place = at + i * ldo + j
@@ -134,13 +134,13 @@ else:
 
         return x.dtype(x), codegen
 
-    def _make_tile(columns: int, flipped: bool) -> Callable[..., None]:
+    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         @intrinsic
         def tile(
             typing: Any, out: Any, at: Any, ldo: Any, a: Any, a_at: Any, lda: Any, b: Any, b_at: Any, ldb: Any,
             count: Any, add: Any,
         ) -> Any:  # fmt: skip
-            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < ROWS, j < columns.
+            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < rows, j < columns.
 
             A(i, k) is a[a_at + i·lda + k], or flipped a[a_at + k·lda + i]. Offsets count from the array's start.
             """
@@ -167,16 +167,16 @@ else:
                     return [_vector_at(builder, first, vector) for first in firsts]
 
                 out, a, b = start(0, at), start(3, a_at), start(6, b_at)
-                rows = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(ROWS)]
+                lines = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(rows)]
                 # Memory in name only: the optimiser keeps all of it in registers.
-                sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(0, columns, LANES)] for _ in rows]
+                sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(0, columns, LANES)] for _ in lines]
                 for place in (place for places in sums for place in places):
                     builder.store(zero, place)
 
                 def term(k: Any) -> None:
                     right = [builder.load(p, align=align) for p in across(builder.gep(b, [builder.mul(k, ldb)]))]
                     step = builder.mul(k, lda) if flipped else k
-                    for row, places in zip(rows, sums, strict=True):
+                    for row, places in zip(lines, sums, strict=True):
                         left = spread(builder.load(builder.gep(row, [step])))
                         for place, values in zip(places, right, strict=True):
                             added = builder.fmul(left, values, flags=FUSED)
@@ -188,7 +188,7 @@ else:
                         term(builder.add(k, i64(u)))
                 with cgutils.for_range_slice(builder, whole, count, i64(1)) as (k, _):
                     term(k)
-                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(ROWS)]
+                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(rows)]
                 pairs = [pair for row in zip(targets, sums, strict=True) for pair in zip(*row, strict=True)]
                 with builder.if_then(add):
                     for target, place in pairs:
@@ -204,8 +204,8 @@ else:
 
 
 # The widths that a row of numbers is cut into: 48, 32 and 16 columns, a as it lies or flipped.
-tile48, tile32, tile16 = (_make_tile(width, False) for width in (48, 32, 16))
-flipped48, flipped32, flipped16 = (_make_tile(width, True) for width in (48, 32, 16))
+tile48, tile32, tile16 = (make_tile(width, False) for width in (48, 32, 16))
+flipped48, flipped32, flipped16 = (make_tile(width, True) for width in (48, 32, 16))
 
 
 @kernel
