@@ -61,7 +61,7 @@ def measure(model: LogicModel, sides: Sequence[int] = SIDES, rounds: int = ROUND
             for side in sides:
                 steps = max(1, CELL_UPDATES // side**2)
                 packed[side].append(throughput(model.circuit, side, steps, team))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"grid": [side, side], "cell_updates_per_second": statistics.median(rates), "rounds": rates}
         for side, rates in packed.items()
     ]

@@ -33,7 +33,10 @@ class LogicConfig(TrainConfig):
         (), description="grow: the picture; a file, lizard or letter; it sets the grid's size"
     )
     fire_rate: float = Field(1.0, gt=0, le=1, description="chance that a cell updates in a CA step; 1: synchronous")
-    residual: Literal["a", "mixed"] = Field("a", description="what gates pass on at first; mixed: a or b in perceive")
+    residual: Literal["a", "mixed", "spread", "routed"] = Field(
+        "a", description="what gates pass on at first: a; mixed, spread: a or b in perceive; routed: in update too"
+    )
+    start_logit: float = Field(10.0, gt=0, le=50, description="how surely they do: the logit of that operation")
     harden_from: float = Field(
         1.0, ge=0, le=1, description="part of the schedule where gates begin to harden; 1: never"
     )
