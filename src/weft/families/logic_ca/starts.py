@@ -21,6 +21,7 @@ from weft.families.logic_ca.wiring import CENTRE, wires
 NORTH_WEST, NORTH_EAST, SOUTH_WEST, SOUTH_EAST = 0, 2, 6, 8  # positions in the 3×3 patch
 # Two channels that read each other from two corners: bits drift to one side, two cells in two steps.
 DRIFTS = ((NORTH_WEST, SOUTH_WEST), (NORTH_WEST, NORTH_EAST), (NORTH_EAST, SOUTH_EAST), (SOUTH_WEST, SOUTH_EAST))
+AROUND = (0, 8, 2, 6, 1, 7, 3, 5)  # corners first, then edges, opposite ones together
 ATTEMPTS = 200
 
 Path = dict[tuple[int, int], int]  # (layer, gate) → 0: it passes a, 1: b
@@ -64,6 +65,8 @@ def spread_kernels(config: LogicConfig, constants: Constants) -> tuple[list[Arra
     seen = np.zeros((outputs, config.kernels), np.int64)
     for output in range(outputs):
         choices = leaves(constants, last, output)
+        if config.kernels < len(choices):  # then at least all around
+            choices.sort(key=lambda choice: AROUND.index(choice[0]))
         for kernel in range(config.kernels):
             seen[output, kernel], path = choices[kernel % len(choices)]
             for (layer, gate), side in path.items():
