@@ -7,33 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from weft.engine import rng
 from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import views
-from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.families.logic_ca import automaton, data, gates, reference, verbs
 from weft.families.logic_ca.circuit_report import circuit_verb
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
-from weft.families.logic_ca.gates import PASS_A, PASS_B, hard_coefficients, soft_coefficients
+from weft.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
+from weft.families.logic_ca.starts import first_passes
 from weft.families.logic_ca.tiling import Tiling, tiling, wave_tiling
 from weft.families.logic_ca.wiring import wires
-
-START_LOGIT = 10.0  # of pass-through a, in every gate
 
 
 def init(config: LogicConfig, dtype: DTypeLike) -> Array:
     """Every gate starts as almost a wire: it passes an input on, a as published."""
     logits = aligned((gate_count(config), 16), dtype)
-    passed = np.full(len(logits), PASS_A)
-    if config.residual == "mixed":
-        # All passing a, every kernel sees the same two neighbours; mixed, the kernels start by seeing all of them.
-        first, last = config.kernels * config.perceive[0], config.kernels * sum(config.perceive)
-        drawn = rng.bits((1, len(logits)), config.seed, Purpose.INIT, config.wiring_seed)[0, first:last]
-        passed[first:last][drawn == 1] = PASS_B
-    logits[np.arange(len(logits)), passed] = START_LOGIT
+    logits[np.arange(len(logits)), first_passes(config)] = config.start_logit
     return logits.reshape(-1)
 
 
