@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from weft.cli import bench, circuit, doctor, evaluate, profile, render, resume, tasks, train, verify
+from weft.cli import bench, circuit, doctor, evaluate, export, profile, render, resume, sample, tasks, train, verify
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ for name, function in (
     ("eval", evaluate.evaluate),
     ("render", render.render),
     ("circuit", circuit.circuit),
+    ("sample", sample.sample),
+    ("export", export.export),
     ("verify", verify.verify),
     ("bench", bench.bench),
     ("profile", profile.profile),
