@@ -16,7 +16,7 @@ CASES = {
     "data not UTF-8": ([*TRAIN, "latin.txt"], "latin.txt is not UTF-8 text", "0xe9", "convert it"),
     "a folder without text": ([*TRAIN, "folder"], "folder without text files", "name another"),
     "text shorter than the context": ([*TRAIN, "short.txt"], "context is 16", "give more text", "--set context="),
-    "no text for validation": ([*TRAIN, "story.txt", *sets(validation=1e-6)], "validation is 1e-06", "0 tokens"),
+    "no text for validation": ([*TRAIN, "story.txt", *sets(validation=1e-6)], "validation is 1e-06", "leaves 1 tokens"),
     "width and heads": ([*TRAIN, "story.txt", *sets(width=30, heads=4)], "width is 30", "multiple of heads, 4"),
     "vocabulary of characters": ([*TRAIN, "story.txt", *sets(vocab=9)], "vocab is 9", "leave it out"),
     "few byte pairs": ([*TRAIN, "story.txt", *sets(tokenizer="bpe", vocab=9)], "vocab is 9", "256"),

@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-import weft as api
 from tests.families.gpt.conftest import SMALL, WORDS
 from tests.helpers import sets, snapshot, weft_here, weights_line
+from weft import api
 from weft.engine.train import Trainer, resolve
 from weft.engine.workers import Workers
 
@@ -46,13 +46,12 @@ def test_a_fine_tuned_run_needs_its_source_until_the_first_checkpoint_only(place
     """Killed before it, resume begins again with the same weights; afterwards the source may go."""
     whole = weights_line(tune(place).stdout)
     assert tune(place, out="again").returncode == 0
+    assert tune(place, *sets(schedule_steps=6), out="part", steps=4).returncode == 0
     shutil.rmtree(place / "again/checkpoints")
     (place / "again/checkpoints").mkdir()
     assert weft_here("resume", "run", "--steps", 12, cwd=place).returncode == 0  # the source goes on
     assert weights_line(weft_here("resume", "again", "--workers", 2, cwd=place).stdout) == whole
     assert (place / "again/metrics.csv").read_bytes() == (place / "tuned/metrics.csv").read_bytes()
-    part = tune(place, *sets(schedule_steps=6), out="part", steps=4)
-    assert part.returncode == 0
     shutil.rmtree(place / "run")
     resumed = weft_here("resume", "part", "--steps", 6, cwd=place)
     assert resumed.returncode == 0, resumed.stderr
@@ -135,7 +134,7 @@ def test_training_stops_early_when_validation_no_longer_improves(base, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "stopped early at step " in done.stdout
     stopped = int(done.stdout.split("stopped early at step ")[1].split(":")[0])
-    losses = api.open_run(tmp_path / "run") and api.resume(tmp_path / "run").metrics["eval_loss"]
+    losses = api.resume(tmp_path / "run").metrics["eval_loss"]
     losses = losses[np.isfinite(losses)]
     assert stopped < 200
     assert losses.argmin() == len(losses) - 3  # two evaluations without improvement
