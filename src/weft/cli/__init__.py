@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from weft.cli import bench, circuit, doctor, evaluate, predict, profile, render, resume, tasks, train, verify
+from weft.cli import bench, circuit, doctor, evaluate, export, predict, profile, render, resume, sample
+from weft.cli import tasks, train, verify
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -25,6 +26,8 @@ for name, function in (
     ("render", render.render),
     ("predict", predict.predict),
     ("circuit", circuit.circuit),
+    ("sample", sample.sample),
+    ("export", export.export),
     ("verify", verify.verify),
     ("bench", bench.bench),
     ("profile", profile.profile),

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from weft.config import parse_setting
+from weft.config import TrainConfig, parse_setting
+from weft.engine.family import Family
 from weft.engine.workers import worker_count
 from weft.errors import WeftError
 
@@ -68,7 +69,8 @@ def console() -> Console:
 class ProgressView:
     """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, total: int, start: int = 0) -> None:
+    def __init__(self, total: int, start: int = 0, work: tuple[str, float] | None = None) -> None:
+        self.work = work  # what a step works through, and how many of them
         self.total, self.start, self.began, self.last_line = total, start, time.perf_counter(), 0.0
         self.bar: Progress | None = None
         if sys.stderr.isatty():
@@ -97,10 +99,21 @@ class ProgressView:
         if self.bar:
             self.bar.update(self.task, completed=step)
             if row:
-                self.bar.update(self.task, note=f"{note}  {pace:.1f} ms/step")
+                self.bar.update(self.task, note=f"{note}  {self._speed(pace)}")
         elif row and (step in (1, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
             self.last_line = now
             left = pace * (self.total - step) / 1e3
             print(
-                f"step {step}/{self.total}  {note}  {pace:.1f} ms/step  {left:.0f} s left", file=sys.stderr, flush=True
+                f"step {step}/{self.total}  {note}  {self._speed(pace)}  {left:.0f} s left", file=sys.stderr, flush=True
             )
+
+    def _speed(self, pace: float) -> str:
+        """Milliseconds a step, and what they come to."""
+        if not self.work or pace <= 0:
+            return f"{pace:.1f} ms/step"
+        return f"{pace:.1f} ms/step  {1e3 * self.work[1] / pace:,.0f} {self.work[0]}/s"
+
+
+def work_of(family: Family, config: TrainConfig) -> tuple[str, float] | None:
+    """What a step of this config works through, where the family says."""
+    return (family.work[0], family.work[1](config)) if family.work else None

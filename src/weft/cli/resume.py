@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from weft import api
-from weft.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption
+from weft.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, work_of
 from weft.cli.train import finish
 
 
@@ -19,7 +19,7 @@ def resume(
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
 ) -> None:
     """Continue a run exactly where its last checkpoint left it."""
-    total = steps or api.open_run(folder).config.steps
-    with ProgressView(total) as view:
-        run = api.resume(folder, steps=steps, workers=workers, checkpoint=checkpoint, keep=keep, observe=view)
-    finish(run)
+    run = api.open_run(folder)
+    with ProgressView(steps or run.config.steps, work=work_of(run.family, run.config)) as view:
+        done = api.resume(folder, steps=steps, workers=workers, checkpoint=checkpoint, keep=keep, observe=view)
+    finish(done)

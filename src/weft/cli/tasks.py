@@ -20,7 +20,7 @@ def tasks() -> None:
         for name, task in family.tasks.items():
             for preset, config in task.presets.items():
                 about = ABOUT.get(preset, "") if preset != "full" else f"{task.summary}; {task.expect}"
-                size = f"{parameter_count(family, config):,}"
+                size = f"{parameter_count(family, family.prepare(config)):,}"
                 rows.append((name, preset, size, f"{config.steps:,}", config.batch_size, about))
         print_table(
             ("task", "preset", "parameters", "steps", "batch", "what it does, and what to expect"), rows, family.name

@@ -18,6 +18,7 @@ from weft.cli.common import (
     TaskName,
     WorkerOption,
     settings_of,
+    work_of,
 )
 from weft.errors import WeftError
 from weft.families import find_task
@@ -54,8 +55,8 @@ def train(
                 f"--{key.replace('_', '-')} is not for task {task}: {family.name} has no such key; leave it out"
             )
     settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
-    total = api.configure(task, preset, settings, config)[2].steps
-    with ProgressView(total) as view:
+    chosen = api.configure(task, preset, settings, config)[2]
+    with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(task, preset=preset, workers=workers, out=out, config_file=config, observe=view, **settings)
     finish(run)
 

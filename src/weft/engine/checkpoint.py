@@ -91,8 +91,8 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
     return target
 
 
-def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkpoint:
-    """Read and verify one checkpoint; the error says what is wrong with it."""
+def read_arrays(path: Path, expected_hash: str | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The record and the arrays of a checkpoint, byte for byte what was written."""
     record = _read_record(path)
     if expected_hash is not None and record["config_hash"] != expected_hash:
         raise WeftError(f"checkpoint {path} is of another config than this run's config.toml")
@@ -101,7 +101,12 @@ def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkp
         raise WeftError(f"checkpoint {path} is cut short: {ARRAYS} has {len(packed)} of {record['arrays_bytes']} bytes")
     if hashlib.sha256(packed).hexdigest() != record["arrays_sha256"]:
         raise WeftError(f"checkpoint {path} was altered: {ARRAYS} does not match its SHA-256")
-    arrays = parse_arrays(packed)
+    return record, parse_arrays(packed)
+
+
+def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkpoint:
+    """Read and verify one checkpoint; the error says what is wrong with it."""
+    record, arrays = read_arrays(path, expected_hash)
     first, second = (arrays.pop(name) for name in MOMENTS)
     params = np.concatenate([arrays.pop(name).ravel() for name, _ in layout])
     if weights_hash(params) != record["weights_sha256"]:

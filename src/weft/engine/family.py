@@ -101,6 +101,8 @@ class Family:
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)
+    # What a step works through, for the progress line: a word in the plural, and how many of them.
+    work: tuple[str, Callable[[Any], float]] | None = None
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
     # What no implementation of a training step can do without, for `weft bench`: its matrix products, as (m, k, n, how
     # many), or else the bytes its kernels read and write if none were in the first-level cache.

@@ -25,6 +25,7 @@ from weft.engine.family import Batch, Family, Wave
 from weft.engine.optim import learning_rate
 from weft.engine.params import tensor_at, weights_hash
 from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
+from weft.engine.source import begin_with, read_source
 from weft.engine.units import plan_waves
 from weft.engine.workers import Workers
 from weft.errors import WeftError
@@ -220,20 +221,27 @@ def run_training(
 
 def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, observe: Observer) -> Outcome:
     family, config = run.family, run.config
-    trainer = Trainer(family, config, workers)
     checkpoints.clean(run.checkpoints)
     resumed = from_checkpoint is not None and (from_checkpoint != "last" or checkpoints.steps_saved(run.checkpoints))
+    init_from = getattr(config, "init_from", "")
     if from_checkpoint is not None and resumed:
         chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
-        saved = checkpoints.load_or_explain(chosen, trainer.layout, run.hash)
+        saved = checkpoints.load_or_explain(chosen, family.layout(config), run.hash)
         if config.steps < saved.state.step:
             raise WeftError(
                 f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
                 f"set --steps to at least {saved.state.step}"
             )
         check_length(run.path / METRICS, saved.state.metrics_bytes)
+        if init_from:
+            config = override(config, {"init_from": str(chosen)})  # what it inherited is in its own checkpoint now
+        trainer = Trainer(family, config, workers)
         trainer.restore(saved)
         checkpoints.set_aside(run.checkpoints, trainer.state.step)
+    else:
+        trainer = Trainer(family, config, workers)
+        if init_from:
+            begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
     if run.changed:
         run.write_config()
     state = trainer.state

@@ -23,6 +23,7 @@ from weft.engine.arrays import Array
 from weft.engine.family import Batch
 from weft.engine.jit import cache_bases
 from weft.engine.rng import Purpose
+from weft.engine.source import read_source
 from weft.errors import WeftError
 from weft.families.gpt import text
 from weft.families.gpt.text import Corpus
@@ -93,20 +94,29 @@ def prepare(config: GptConfig) -> dict[str, int | str]:
 
 
 def vocabulary(config: GptConfig) -> Vocabulary:
-    """The vocabulary of the config's data."""
+    """The vocabulary of the config's data, or of the run that training begins with."""
+    if config.init_from:
+        given = inherited(config)
+        check_vocabulary(config, given)
+        return given
     known = read_cache(cache_key(config, config.text_sha256)) if config.text_sha256 else None
     found = known or read(config)[1]
     check_vocabulary(config, found.vocabulary)
     return found.vocabulary
 
 
-def load(config: GptConfig) -> Text:
-    """The text as tokens, split, and where windows can be drawn."""
-    corpus, found = read(config)
+def inherited(config: GptConfig) -> Vocabulary:
+    """Who begins with a run's weights reads with its vocabulary: the rows of its matrices are those symbols."""
+    return Vocabulary.from_arrays(read_source(config.init_from, "gpt").arrays)
+
+
+def load(config: GptConfig, known: Vocabulary | None = None) -> Text:
+    """The text as tokens, split, and where windows can be drawn. Who has the vocabulary spares reading `init_from`."""
+    corpus, found = read(config, known)
     return Text(found.train, found.validation, *index(config, corpus.name, found), len(corpus.documents))
 
 
-def read(config: GptConfig) -> tuple[Corpus, Tokenised]:
+def read(config: GptConfig, known: Vocabulary | None = None) -> tuple[Corpus, Tokenised]:
     """The documents as they are now, and their tokens, from the cache if it has them."""
     corpus = text.read(config.data)
     if config.text_sha256 and config.text_sha256 != corpus.sha256:
@@ -115,10 +125,11 @@ def read(config: GptConfig) -> tuple[Corpus, Tokenised]:
             f"{corpus.name} is not the text this run began with (sha256 {corpus.sha256[:12]}…, the run has "
             f"{config.text_sha256[:12]}…); {remedy}, or train anew"
         )
-    key = cache_key(config, corpus.sha256)
+    given = (known or inherited(config)) if config.init_from else None
+    key = cache_key(config, corpus.sha256, given)
     found = read_cache(key)
     if found is None:
-        found = tokenise(config, corpus)
+        found = tokenise(config, corpus, given)
         write_cache(key, found)
     check_vocabulary(config, found.vocabulary)
     return corpus, found
@@ -131,6 +142,10 @@ def check_vocabulary(config: GptConfig, found: Vocabulary) -> None:
             f"the vocabulary of this text is not the one this run began with (sha256 {found.sha256[:12]}…, the run has "
             f"{config.vocabulary_sha256[:12]}…); restore tokenizer, vocab and the tokenizers package, or train anew"
         )
+    if config.init_from and config.vocab not in (None, found.size):
+        raise WeftError(
+            f"vocab is {config.vocab}; with init_from it is that run's, which has {found.size} symbols; leave it out"
+        )
     if config.tokenizer == "char" and config.vocab not in (None, found.size):
         raise WeftError(
             f"vocab is {config.vocab}; with tokenizer=char it follows from the text, which has {found.size} symbols; "
@@ -138,11 +153,13 @@ def check_vocabulary(config: GptConfig, found: Vocabulary) -> None:
         )
 
 
-def tokenise(config: GptConfig, corpus: Corpus) -> Tokenised:
+def tokenise(config: GptConfig, corpus: Corpus, given: Vocabulary | None = None) -> Tokenised:
     """Characters are counted over the whole text; byte pairs are learned from the training part alone."""
     train, validation, whole = split(corpus.documents, config.validation)
     ended = len(corpus.documents) > 1
-    if config.tokenizer == "char":
+    if given is not None:
+        known = given
+    elif config.tokenizer == "char":
         known = characters(corpus.documents, ended)
     else:
         known = train_bpe(train, config.vocab or DEFAULT_BPE, ended)
@@ -235,10 +252,12 @@ def as_batch(inputs: Array, targets: Array, step: int, source: Part, counted: in
     return Batch(arrays, len(inputs), float(counted))
 
 
-def cache_key(config: GptConfig, text_sha256: str) -> str:
+def cache_key(config: GptConfig, text_sha256: str, given: Vocabulary | None = None) -> str:
     """Everything that decides the tokens."""
     parts: list[object] = [CACHE_FORMAT, text_sha256, config.validation, config.tokenizer]
-    if config.tokenizer == "bpe":
+    if given is not None:
+        parts += [given.sha256]
+    elif config.tokenizer == "bpe":
         parts += [config.vocab or DEFAULT_BPE, package().__version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +14,43 @@ from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
+from weft.engine.source import read_source
 from weft.engine.workers import Workers
-from weft.families.gpt import data, reference, transformer, verbs
+from weft.errors import WeftError
+from weft.families.gpt import data, evaluation, reference, transformer, verbs
 from weft.families.gpt.config import TASKS, GptConfig, layout
 from weft.families.gpt.model import GptModel
 
 DEVIATION = 0.02
+SIZES = ("context", "width", "heads", "layers", "final_norm")
 
 
 def prepare(config: GptConfig) -> GptConfig:
-    """The vocabulary's size, the text's hash, and its path made absolute: resume finds it from anywhere."""
+    """The vocabulary's size, the text's hash, and paths made absolute: resume finds them from anywhere."""
+    if config.init_from:
+        config = override(config, inherited_keys(config))
     found = data.prepare(config)
     path = {"data": str(Path(config.data).expanduser().resolve())} if config.data else {}
     return override(config, {**found, **path})
+
+
+def inherited_keys(config: GptConfig) -> dict[str, str]:
+    """What `init_from` decides. The sizes must be its own already; of these, heads and final_norm show in no shape."""
+    source = read_source(config.init_from, "gpt")
+    theirs = {key: source.values.get(key, getattr(config, key)) for key in SIZES}
+    other = [key for key in SIZES if theirs[key] != getattr(config, key)]
+    if other:
+        mine = ", ".join(f"{key} is {getattr(config, key)}, there {theirs[key]}" for key in other)
+        settings = " ".join(f"--set {key}={str(theirs[key]).lower()}" for key in other)
+        raise WeftError(f"init_from {config.init_from} is a model of another size: {mine}; use {settings}")
+    tokenizer = str(source.values.get("tokenizer", "char"))
+    if config.tokenizer not in ("char", tokenizer):
+        raise WeftError(
+            f"tokenizer is {config.tokenizer}; init_from {config.init_from} has {tokenizer}, and its weights know no "
+            "other; leave it out"
+        )
+    # The checkpoint itself: should this run begin again, it begins with the same weights.
+    return {"init_from": str(source.path.resolve()), "tokenizer": tokenizer}
 
 
 def init(config: GptConfig, dtype: DTypeLike) -> Array:
@@ -98,16 +121,6 @@ def reference_loss(config: GptConfig, constants: Constants, params: Array, batch
     return reference.loss(config, named, windows.inputs, windows.targets, int(windows.step[0])) / batch.divisor
 
 
-def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
-    loss = sums["nats"] / sums["tokens"]
-    return {
-        "loss": loss,
-        "perplexity": math.exp(min(loss, 700.0)),
-        "bits_per_byte": loss / math.log(2) / float(batch.arrays.bytes_per_token[0]),
-        "accuracy": sums["hits"] / sums["tokens"],
-    }
-
-
 def products(config: GptConfig) -> list[tuple[int, int, int, int]]:
     """(rows, inputs, outputs, how often) of the matrix products of a step's units, forward and twice back."""
     M, D, L = config.unit_samples * config.context, config.width, config.layers
@@ -146,15 +159,17 @@ FAMILY = Family(
     gradient=gradient,
     pull_back=pull_back,
     evaluate=evaluate,
-    eval_columns=("nats", "tokens", "hits"),
+    eval_columns=evaluation.COLUMNS,
     reference=reference_loss,
-    summarise=summarise,
+    summarise=evaluation.summarise,
     loss_name="loss",
     batch_metrics=(),
     eval_metrics=("loss", "perplexity", "bits_per_byte"),
     best_metric="loss",
     model=GptModel,
-    report=verbs.report,
+    report=evaluation.report,
     flops=flops,
     prepare=prepare,
+    work=("tokens", lambda config: config.batch_size * config.context),
+    verbs={"sample": verbs.sample, "export": verbs.export},
 )

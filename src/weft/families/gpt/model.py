@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,8 +13,9 @@ from weft.engine.family import Constants
 from weft.engine.params import views
 from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
-from weft.families.gpt import transformer
+from weft.families.gpt import sampling, transformer
 from weft.families.gpt.config import GptConfig, layout
+from weft.families.gpt.sampling import Settings
 from weft.families.gpt.tokens import Vocabulary
 
 
@@ -59,3 +61,19 @@ class GptModel:
         filled[:, : found.shape[1]] = found
         with team_of(workers) as team:
             return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]
+
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
+        seed: int = 0, samples: int = 1, workers: int | str | Workers = "auto",
+    ) -> list[str]:  # fmt: skip
+        """What the model writes after the prompt, once for each sample. Sample i depends on seed and i only, not on how
+        many are drawn or by how many workers. Temperature 0 takes the likeliest token; top_p 1 and top_k 0 are off."""
+        settings = Settings(tokens, temperature, top_p, top_k, seed)
+        return list(sampling.generate(self, prompt, settings, samples, workers))
+
+    def stream(
+        self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
+        seed: int = 0, sample: int = 0,
+    ) -> Iterator[str]:  # fmt: skip
+        """The text of one sample piece by piece, as it is drawn; joined, what `generate` gives for it."""
+        return sampling.stream(self, prompt, Settings(tokens, temperature, top_p, top_k, seed), sample)

@@ -1,0 +1,70 @@
+"""What a user of gpt can get wrong: exit 2, one message that names the value and a remedy, and nothing written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import sets, snapshot, weft_here
+
+TRAIN = ["train", "gpt", "--preset", "small", "--workers", "1", "--out", "new", "--data"]
+SAMPLE = ["sample", "run", "--tokens", "5"]
+
+CASES = {
+    "data missing": ([*TRAIN, "none.txt"], "data none.txt does not exist", "--data"),
+    "data empty": ([*TRAIN, "empty.txt"], "data empty.txt is empty", "name a file"),
+    "data binary": ([*TRAIN, "binary.txt"], "binary.txt is binary", "position 3"),
+    "data not UTF-8": ([*TRAIN, "latin.txt"], "latin.txt is not UTF-8 text", "0xe9", "convert it"),
+    "a folder without text": ([*TRAIN, "folder"], "folder without text files", "name another"),
+    "text shorter than the context": ([*TRAIN, "short.txt"], "context is 16", "give more text", "--set context="),
+    "no text for validation": ([*TRAIN, "story.txt", *sets(validation=1e-6)], "validation is 1e-06", "leaves 1 tokens"),
+    "width and heads": ([*TRAIN, "story.txt", *sets(width=30, heads=4)], "width is 30", "multiple of heads, 4"),
+    "vocabulary of characters": ([*TRAIN, "story.txt", *sets(vocab=9)], "vocab is 9", "leave it out"),
+    "few byte pairs": ([*TRAIN, "story.txt", *sets(tokenizer="bpe", vocab=9)], "vocab is 9", "256"),
+    "no such tokenizer": ([*TRAIN, "story.txt", *sets(tokenizer="words")], "'words'", "--set tokenizer="),
+    "unknown characters": (
+        [*SAMPLE, "--prompt", "Weft €7"],
+        "no token for '7' (U+0037), '€' (U+20AC)",
+        "leave them out",
+    ),
+    "temperature": ([*SAMPLE, "--temperature", "-1"], "temperature is -1.0", "--temperature"),
+    "top-p 0": ([*SAMPLE, "--top-p", "0"], "top_p is 0.0", "--top-p"),
+    "top-p 2": ([*SAMPLE, "--top-p", "2"], "top_p is 2.0", "--top-p"),
+    "top-k": ([*SAMPLE, "--top-k", "-3"], "top_k is -3", "--top-k"),
+    "tokens 0": ([*SAMPLE, "--tokens", "0"], "tokens is 0", "--tokens"),
+    "samples 0": ([*SAMPLE, "--samples", "0"], "samples is 0", "--samples"),
+    "seed": ([*SAMPLE, "--seed", "-1"], "seed is -1", "--seed"),
+    "workers": ([*SAMPLE, "--samples", "2", "--workers", "0"], "workers is '0'", "--workers auto"),
+    "sample nothing": (["sample", "none"], "none is not a run folder", "weft train"),
+    "sample no such checkpoint": ([*SAMPLE, "--checkpoint", "5"], "'5'", "one of 4, 8"),
+    "sample another family": (["sample", "life"], "life is a logic_ca run", "weft eval life"),
+    "export another family": (["export", "life"], "life is a logic_ca run", "weft eval life"),
+    "export to what": (["export", "run", "--to", "onnx"], "'onnx'", "safetensors"),
+    "render": (["render", "run"], "run is a gpt run", "weft eval run"),
+    "circuit": (["circuit", "run"], "run is a gpt run", "weft eval run"),
+    "against": (["eval", "run", "--against", "run"], "--against run", "leave it out"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(base):
+    """The shared folder, with files that are wrong."""
+    (base / "empty.txt").write_bytes(b"")
+    (base / "binary.txt").write_bytes(b"abc\0def")
+    (base / "latin.txt").write_bytes("café".encode("latin-1") * 99)
+    (base / "short.txt").write_text("too short")
+    (base / "folder").mkdir()
+    return base
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_refused(place, case):
+    args, *words = CASES[case]
+    before = snapshot(place)
+    done = weft_here(*args, cwd=place)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+    assert snapshot(place) == before

@@ -1,0 +1,109 @@
+"""`weft eval`: the whole validation text, bit for bit what training would log, for any number of workers."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import weft as api
+from tests.helpers import weft_here
+from weft.engine.workers import Workers
+from weft.families.gpt import data, evaluation
+
+
+@pytest.fixture(scope="module")
+def model(base):
+    return api.load(base / "run")
+
+
+def test_the_same_bits_as_training_logged_for_any_worker_count(base, model):
+    """The run evaluated 999 samples, more than there are: the whole validation text."""
+    batch = data.evaluation(model.config, data.load(model.config), True)
+    assert 3 * model.config.unit_samples < batch.samples < 999
+    logged = api.load(base / "run"), api.resume(base / "run", workers=1).metrics
+    expected = {name: logged[1][f"eval_{name}"][-1] for name in ("loss", "perplexity", "bits_per_byte")}
+    for workers in (1, 2, 3, 5):
+        with Workers(workers) as team:
+            found = evaluation.validate(model, batch, team)
+        assert {name: found[name] for name in expected} == expected
+
+
+def test_waves_change_no_bit(model, monkeypatch):
+    batch = data.evaluation(model.config, data.load(model.config), True)
+    with Workers(2) as team:
+        whole = evaluation.validate(model, batch, team)
+        plan, cut = evaluation.plan_waves, []
+
+        def in_threes(groups, *ignored):
+            assert len(groups) > 9
+            cut.extend(plan(groups, *ignored[:-1], ignored[-1], micro_batches=len(groups) // 3))
+            return cut
+
+        monkeypatch.setattr(evaluation, "plan_waves", in_threes)
+        assert evaluation.validate(model, batch, team) == whole
+    assert len(cut) > 3
+
+
+def test_baselines_against_counting(model):
+    text = data.load(model.config)
+    batch = data.evaluation(model.config, text, True)
+    V = model.config.symbols
+    counts = {token: 1 for token in range(V)}
+    for token in text.train.tokens.tolist():
+        counts[token] += 1
+    total, most = sum(counts.values()), max(counts, key=counts.get)
+    targets = [target for target in batch.arrays.targets.ravel().tolist() if target >= 0]
+    nats = sum(-math.log(counts[target] / total) for target in targets) / len(targets)
+    found = evaluation.unigram(model.config, text, batch)
+    assert found["loss"] == pytest.approx(nats, rel=1e-12)
+    assert found["accuracy"] == pytest.approx(targets.count(most) / len(targets))
+    assert found["bits_per_byte"] == pytest.approx(
+        nats * len(text.validation.tokens) / text.validation.bytes / math.log(2)
+    )
+    plain = evaluation.uniform(model.config, batch)
+    assert plain["loss"] == pytest.approx(math.log(V))
+    assert plain["accuracy"] == pytest.approx(1 / V)
+    assert text.validation.bytes > len(text.validation.tokens)  # naïve has a letter of two bytes
+
+
+def test_eval_shows_the_model_beside_the_baselines(base, model):
+    done = weft_here("eval", "run", "--workers", 2, cwd=base)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if re.search(r"\d\.\d{4}", line)]
+    assert [name in row for name, row in zip(("the model", "unigram", "uniform"), rows, strict=True)] == [True] * 3
+    text = data.load(model.config)
+    batch = data.evaluation(model.config, text, True)
+    with Workers(1) as team:
+        found = evaluation.validate(model, batch, team)
+    assert f"{found['loss']:.4f}" in rows[0]
+    assert f"{found['bits_per_byte']:.4f}" in rows[0]
+    assert f"{math.log(model.config.symbols):.4f}" in rows[2]
+    assert f"{int(batch.divisor):,}" in done.stdout
+    assert "checkpoint run/checkpoints/step-8" in done.stdout
+    assert found["loss"] < math.log(model.config.symbols)
+
+
+@pytest.mark.parametrize("change", ["lost", "edited"])
+def test_eval_needs_the_text_and_sample_does_not(base, tmp_path, change):
+    shutil.copytree(base, tmp_path / "place")
+    place = tmp_path / "place"
+    config = (place / "run/config.toml").read_text().replace(str(base), str(place))
+    (place / "run/config.toml").write_text(config)
+    text = (place / "story.txt").read_text(encoding="utf-8")
+    if change == "lost":
+        (place / "story.txt").unlink()
+    else:
+        (place / "story.txt").write_text(text + "And then it rained.", encoding="utf-8")
+    words = "does not exist" if change == "lost" else "is not the text this run began with"
+    for verb in (("eval", "run"), ("resume", "run", "--steps", 12)):
+        done = weft_here(*verb, cwd=place)
+        assert done.returncode == 2
+        assert words in done.stderr
+    sampled = weft_here("sample", "run", "--tokens", 20, cwd=place)
+    assert sampled.returncode == 0
+    assert sampled.stdout == weft_here("sample", "run", "--tokens", 20, cwd=base).stdout
+    assert np.isfinite(api.load(place / "run").weights).all()
