@@ -6,8 +6,21 @@ import sys
 
 import typer
 
-from weft.cli import bench, circuit, doctor, evaluate, export, predict, profile, render, resume, sample
-from weft.cli import tasks, train, verify
+from weft.cli import (
+    bench,
+    circuit,
+    doctor,
+    evaluate,
+    export,
+    predict,
+    profile,
+    render,
+    resume,
+    sample,
+    tasks,
+    train,
+    verify,
+)
 from weft.errors import WeftError
 
 app = typer.Typer(

@@ -341,7 +341,7 @@ def last_row(row: Array, left: Array, panel: Array, count: int, width: int, add:
 
 @routine
 def multiply_packed(out: Array, a: Array, packed: Array, corner: Array, add: bool) -> None:
-    """out (m, n) = a (m, k) · b (k, n), + out if `add`; b as `pack_panels` left it. Rows may be parts of longer ones."""
+    """out (m, n) = a (m, k) · b (k, n), + out if `add`; b as `pack_panels` left it."""
     n, depth = out.shape[1], a.shape[1]
     at = 0
     for k in range(0, depth, DEPTH):

@@ -123,7 +123,7 @@ def trainer(
 
 def build(problem: Any, prepared: bool = False) -> Any:
     """The peer of the contest: same config, first weights, batches and learning rates."""
-    from weft.bench.peers import Stepper  # type: ignore[attr-defined]
+    from weft.bench.peers import Stepper
 
     return Stepper(*trainer(problem.config, dict(problem.params), problem.lr, prepared))
 

@@ -104,7 +104,7 @@ def gradient(
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
-def pull_back(config: GptConfig, params: Array, merged: Array, out: Array) -> None:
+def pull_back(config: GptConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
     out[:] = merged
 
 

@@ -439,8 +439,8 @@ def gradient_worker(
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, params: Array, packed: Array, inputs: Array, targets: Array, memory: Array,
-    keep: Array, drop: Dropout, z: Sizes,
+    worker: int, tickets: Array, rows: Array, params: Array, packed: Array, inputs: Array, targets: Array,
+    memory: Array, keep: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """rows (units, 3): nats, counted targets, right guesses."""
     samples = inputs.shape[0]

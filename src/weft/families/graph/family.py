@@ -56,7 +56,7 @@ def gradient(
     network.gradient(config, params, pairs.store, pairs.chosen, cuts, slots, losses, workers)
 
 
-def pull_back(config: GraphConfig, params: Array, merged: Array, out: Array) -> None:
+def pull_back(config: GraphConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
     out[:] = merged
 
 
