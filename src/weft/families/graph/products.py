@@ -10,7 +10,7 @@ from __future__ import annotations
 from weft.engine import lanes
 from weft.engine.arrays import Array
 from weft.engine.jit import WIDE_VECTORS, routine
-from weft.engine.lanes import make_tile, stay_apart, stride
+from weft.engine.lanes import make_tile, stride
 
 COLUMNS, ROWS = 64, 6
 tile, tile_row = make_tile(COLUMNS, False, ROWS), make_tile(COLUMNS, False, 1)
@@ -20,7 +20,6 @@ flipped, flipped_row = make_tile(COLUMNS, True, ROWS), make_tile(COLUMNS, True, 
 @routine
 def multiply(out: Array, a: Array, b: Array, panel: Array) -> None:
     """out (m, n) = a (m, k) · b (k, n). Rows are contiguous; they may be parts of longer ones. panel: see lanes."""
-    stay_apart()
     if not WIDE_VECTORS or out.shape[1] % COLUMNS != 0:
         lanes.multiply(out, a, b, panel, False)
         return
@@ -38,7 +37,6 @@ def multiply(out: Array, a: Array, b: Array, panel: Array) -> None:
 @routine
 def multiply_at(out: Array, a: Array, b: Array, panel: Array) -> None:
     """out (m, n) = aᵀ · b, with a (k, m) and b (k, n)."""
-    stay_apart()
     if not WIDE_VECTORS or out.shape[1] % COLUMNS != 0:
         lanes.multiply_at(out, a, b, panel, False)
         return
