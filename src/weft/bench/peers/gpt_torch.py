@@ -52,13 +52,13 @@ class GPT(nn.Module):  # type: ignore[misc]
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.final_norm = shape.final_norm
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.positions = nn.Embedding(shape.context, shape.width)
+        self.token = nn.Embedding(shape.vocabulary, shape.width)
+        self.position = nn.Embedding(shape.context, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        x = self.tokens(inputs) + self.positions.weight[: inputs.shape[1]]
+        x = self.token(inputs) + self.position.weight[: inputs.shape[1]]
         for block in self.blocks:
             x = block(x)
         scores = self.head(norm(x) if self.final_norm else x)
@@ -79,7 +79,7 @@ def model_of(shape: Shape, weights: Mapping[str, Array]) -> GPT:
 def build(problem: Problem, compiled: bool = False) -> Stepper:
     """Our names are those of the state_dict without ".weight"; our matrices are (inputs, outputs)."""
     config = problem.config
-    shape = Shape(config.layers, config.heads, config.width, config.context, config.vocabulary, config.final_norm)
+    shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
     model = model_of(shape, {f"{name}.weight": turned(name, value) for name, value in problem.params.items()})
     forward: Any = torch.compile(model) if compiled else model
     tensors = dict(model.named_parameters())
@@ -97,4 +97,4 @@ def build(problem: Problem, compiled: bool = False) -> Stepper:
 
 def turned(name: str, value: Array) -> Array:
     """Between (inputs, outputs) and (outputs, inputs); an embedding is rows in both."""
-    return value if name in ("tokens", "positions") else value.T
+    return value if name in ("token", "position") else value.T

@@ -170,6 +170,7 @@ FAMILY = Family(
     report=evaluation.report,
     flops=flops,
     prepare=prepare,
+    products=products,
     work=("tokens", lambda config: config.batch_size * config.context),
     verbs={"sample": verbs.sample, "export": verbs.export},
 )

@@ -123,4 +123,5 @@ FAMILY = Family(
     flops=flops,
     prepare=userdata.prepare,
     verbs={"render": verbs.render, "predict": verbs.predict},
+    products=products,
 )
