@@ -132,7 +132,7 @@ _HARDENED = {"residual": "mixed", "harden_from": 0.6, "harden_full": 0.95}
 # For wirings other than the published one: all of them start alike, close to undecided; gates harden at a falling rate.
 _ROBUST = {
     "residual": "routed", "start_logit": 5.0, "harden_from": 0.6, "harden_full": 0.95, "schedule": "hold-cosine",
-    "steps": 600,
+    "steps": 1000,
 }  # fmt: skip
 
 _LIFE = LogicConfig(
