@@ -64,6 +64,16 @@ def test_a_fine_tuned_run_needs_its_source_until_the_first_checkpoint_only(place
     assert "is not a run folder" in lost.stderr
 
 
+def test_tokens_kept_of_a_text_are_not_those_of_another_vocabulary(place, monkeypatch):
+    """The same text with its own vocabulary, then with the source's: each has its own place in the cache."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(place / "cache"))
+    words = ["train", "gpt", *SMALL, "--data", "other.txt", "--steps", 1, "--out", "plain"]
+    assert weft_here(*words, cwd=place).returncode == 0
+    assert tune(place, steps=1).returncode == 0
+    plain, tuned = api.load(place / "plain"), api.load(place / "tuned")
+    assert plain.vocabulary.size < tuned.vocabulary.size == api.load(place / "run").vocabulary.size
+
+
 def test_a_checkpoint_can_be_the_source(place):
     named = tune(place, "--init-from", "run/checkpoints/step-4", steps=1)
     assert named.returncode == 0, named.stderr

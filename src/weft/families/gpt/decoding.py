@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.engine.arrays import Array
-from weft.engine.jit import kernel
-from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size
+from weft.engine.jit import fragment, kernel, routine
+from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size, stay_apart
 from weft.engine.rng import Purpose, philox
 from weft.engine.sync import claim
 from weft.families.gpt.kernels import Sizes, carve, ends, norm_forward, square_relu_forward, weights
@@ -46,9 +46,10 @@ def in_view(count: int, T: int) -> int:
     return (max(count - T, 0) + step - 1) // step * step
 
 
-@kernel
+@routine
 def times(out: Array, x: Array, w: Array, add: bool) -> None:
     """out (k) = x (i) · w (i, k), + out if `add`: rows of w are read once, four at a time."""
+    stay_apart()
     if not add:
         out[:] = 0
     whole = x.size // 4 * 4
@@ -99,7 +100,7 @@ def attend(y: Array, q: Array, keys: Array, values: Array, scores: Array, H: int
                 out[i] += weight * value[i]
 
 
-@kernel
+@fragment
 def read_tokens(logits: Array, cache: Array, tokens: Array, first: int, params: Array, memory: Array, z: Sizes) -> None:
     """Add tokens (n) to the cache, at positions first …; logits (V) are those after the last of them."""
     n, D = tokens.size, z.D
@@ -138,7 +139,7 @@ def read_tokens(logits: Array, cache: Array, tokens: Array, first: int, params: 
         times(logits, x[n - 1], head, False)
 
 
-@kernel
+@fragment
 def catch_up(
     logits: Array, cache: Array, seen: Array, text: Array, count: int, params: Array, memory: Array, z: Sizes
 ) -> None:

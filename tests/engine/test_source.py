@@ -1,0 +1,40 @@
+"""init_from at the engine's level: what must be equal for one run to begin with another's weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.engine.source import Source, begin_with
+from weft.errors import WeftError
+
+LAYOUT = [("a", (2, 3)), ("b", (4,))]
+CONSTANTS = {"wires": np.arange(5)}
+
+
+def source(**changes):
+    arrays = {"a": np.full((2, 3), 1.5, np.float32), "b": np.arange(4, dtype=np.float32), "wires": np.arange(5)}
+    arrays |= changes
+    return Source(Path("run/step-1"), "f", {}, {name: value for name, value in arrays.items() if value is not None})
+
+
+def test_every_tensor_goes_to_its_place():
+    params = np.zeros(10, np.float32)
+    begin_with(source(), LAYOUT, CONSTANTS, params)
+    assert params.tolist() == [1.5] * 6 + [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"b": None}, "b is something this config has, and not init_from"),
+        ({"c": np.zeros(1)}, "c is something init_from has, and this config has not"),
+        ({"b": np.zeros(5)}, r"b has shape \(5,\), this config's is \(4,\)"),
+        ({"wires": np.zeros(5, int)}, "its wires is not this config's"),
+    ],
+)
+def test_what_differs_is_named(changes, words):
+    with pytest.raises(WeftError, match=words):
+        begin_with(source(**changes), LAYOUT, CONSTANTS, np.zeros(10, np.float32))
