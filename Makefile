@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench soak coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -15,7 +15,7 @@ $(VENV)/.user: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.user
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe,peers]'
 	@touch $@
 
 demo: $(VENV)/.user
@@ -27,6 +27,7 @@ demo: $(VENV)/.user
 
 test: lint
 	$(BIN)/python -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -36,6 +37,17 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.user
 	$(BIN)/weft bench checkerboard --workers 1,2 --copies
 	$(BIN)/weft bench life --workers 1,2 --steps 500
+
+# Half an hour of random kills and resumes; the log goes to docs/LOG.md by hand.
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak --minutes 30
+
+# Lines of src/weft outside compiled kernels, processes that tests start included.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage combine
+	$(BIN)/python -m coverage report
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

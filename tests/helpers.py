@@ -33,10 +33,13 @@ def weft(
 ) -> subprocess.CompletedProcess[str]:
     """A real process: python -m weft …, its output captured; with file_limit no file may grow past so many bytes."""
     head = ["-m", "weft"] if file_limit is None else ["-c", LIMITED, str(file_limit)]
+    inherited = dict(os.environ)
+    if file_limit is not None:  # a process that may not write cannot keep coverage data either
+        inherited.pop("COVERAGE_PROCESS_CONFIG", None)
     return subprocess.run(
         [sys.executable, *head, *map(str, args)],
         cwd=cwd,
-        env={**os.environ, **(env or {})},
+        env={**inherited, **(env or {})},
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import weft as api
 from tests.helpers import TIMEOUT, sets, snapshot, start, weft, weft_here, weights_line
-from weft.bench import scaling
+from weft.bench import contest
 from weft.cli import app
 from weft.engine import train as loop
 from weft.engine.params import weights_hash
@@ -236,6 +236,18 @@ def test_profile_as_json(tmp_path):
     assert found["fastest"] <= found["median"] <= found["slowest"]
 
 
+def test_verify_beside_pytorch(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.cli.verify.PEER_THREADS", (1, 2))
+    done = weft_here("verify", "life", "--preset", "small", "--steps", 2, "--workers", "1,2", "--peers", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("│")[1:4] for line in done.stdout.splitlines() if line.startswith("│")]
+    systems = [(system.strip(), int(count)) for system, count, _ in rows]
+    assert systems == [("weft", 1), ("weft", 2), ("PyTorch", 1), ("PyTorch", 2)]
+    assert all(len(found.strip()) == 64 for *_, found in rows)
+    assert rows[0][2] != rows[2][2]
+    assert "deterministic algorithms on: " in done.stdout
+
+
 def test_doctor_finds_the_promise_kept(tmp_path):
     done = weft_here("doctor", cwd=tmp_path)
     assert done.returncode == 0
@@ -252,7 +264,7 @@ def test_doctor_fails_when_bits_differ(monkeypatch):
 
 
 def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(scaling, "ROUNDS", 1)
+    monkeypatch.setattr(contest, "ROUNDS", 1)
     words = ["bench", "life", "--preset", "small", "--workers", "1,2", "--steps", 2, "--set", "lr=0.01"]
     done = weft_here(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -265,10 +277,13 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     assert record["machine"]["cores"] == len(os.sched_getaffinity(0))
     assert record["machine"]["commit"]
     assert record["config"]["lr"] == 0.01
-    assert [row["workers"] for row in record["rows"]] == [1, 2]
+    assert [(row["system"], row["threads"]) for row in record["rows"]] == [
+        ("weft", 1), ("weft", 2), ("L2 traffic alone", 1),
+    ]  # fmt: skip
     assert record["rows"][0]["speed_up"] == 1.0
+    assert record["proof"]["loss"] == pytest.approx(record["proof"]["reference_loss"], rel=1e-5)
     kept = path.read_bytes()
-    monkeypatch.setattr("weft.cli.bench.scaling", lambda *ignored: record["rows"])
+    monkeypatch.setattr("weft.cli.bench.contest", lambda *ignored, **also: record["rows"])
     assert weft_here(*words, cwd=tmp_path).returncode == 0
     assert len(list((tmp_path / "benchmarks/results").iterdir())) == 2
     assert path.read_bytes() == kept

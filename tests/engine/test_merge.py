@@ -27,6 +27,7 @@ def folded(rows, cuts, workers):
     return total.finish(workers).copy()
 
 
+@pytest.mark.jit_off
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.data())
 def test_any_waves_give_the_bits_of_the_tree(units, data):

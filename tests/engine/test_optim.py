@@ -26,6 +26,7 @@ def run(config, dtype, workers=1, count=2.0, steps=4):
     return params, gradients, optimiser
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize(
     "clip", [{}, {"clip_element": 0.5}, {"clip_norm": 3.0}, {"clip_element": 0.5, "clip_norm": 3.0}]
 )

@@ -9,6 +9,7 @@ from weft.engine.rng import Purpose
 WORD = st.integers(0, 2**64 - 1)
 
 
+@pytest.mark.jit_off
 @settings(max_examples=200, deadline=None)
 @given(st.tuples(WORD, WORD, WORD, WORD), st.tuples(WORD, WORD))
 def test_philox_is_numpys_word_for_word(counter, key):
@@ -21,6 +22,7 @@ def test_philox_is_numpys_word_for_word(counter, key):
     assert list(ours) == theirs.tolist()
 
 
+@pytest.mark.jit_off
 def test_words_are_philox_at_their_indices():
     drawn = rng.words((3, 6), seed=9, purpose=Purpose.RENDER, step=5, index=7, extra=2)
     for row in range(3):

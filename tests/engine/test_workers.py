@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,7 @@ def chain(worker, claims, progress, values, levels):
         finish(progress, 0)
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_every_ticket_is_taken_once(count):
     seen = np.zeros(5000, np.int64)
@@ -43,6 +46,7 @@ def test_every_ticket_is_taken_once(count):
     assert set(seen.tolist()) == {1}
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
 def test_levels_wait_for_each_other(count):
     levels, units = 300, 7
@@ -55,6 +59,59 @@ def test_levels_wait_for_each_other(count):
     with Workers(count) as workers:
         workers.run(chain, workers.counters(units), workers.counters(1), values, levels)
     np.testing.assert_array_equal(values, expected)
+
+
+@kernel
+def mark(worker, out, value):
+    out[worker] += value
+
+
+@kernel
+def break_in(worker, broken):
+    if worker == broken:
+        raise ValueError("broken")
+
+
+@kernel
+def answer(worker, out):
+    return out[worker]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_worker_runs_a_body_once_awake_or_asleep(count):
+    out = np.zeros(count, np.int64)
+    with Workers(count) as workers:
+        for _ in range(200):
+            workers.run(mark, out, 1)
+        time.sleep(0.05)  # longer than anybody spins
+        workers.run(mark, out, 1)
+        workers.run(lambda worker: out.__setitem__(worker, out[worker] + 1))  # and through Python
+        workers.run(mark, out, 1)
+    with workers:  # a team may work again
+        workers.run(mark, out, 1)
+    assert set(out.tolist()) == {204}
+
+
+def test_a_body_is_compiled_for_each_kind_of_arguments():
+    with Workers(3) as workers:
+        for value in (2, 0.5, 2, 0.5):
+            for dtype in (np.float32, np.float64, np.int64):
+                out = np.zeros(3, dtype)
+                workers.run(mark, out, value)
+                assert set(out.tolist()) == {dtype(value)}
+
+
+@pytest.mark.parametrize("broken", [0, 2])
+def test_an_error_in_compiled_code_reaches_the_caller(broken):
+    with Workers(3) as workers:
+        with pytest.raises(RuntimeError, match="break_in raised an error in 1 of 3 workers"):
+            workers.run(break_in, broken)
+        workers.run(break_in, 7)
+
+
+def test_a_body_that_returns_something_is_refused():
+    with Workers(2) as workers, pytest.raises(TypeError, match="answer returns something"):
+        workers.run(answer, np.zeros(2))
 
 
 def test_an_error_in_any_worker_reaches_the_caller():
@@ -76,6 +133,15 @@ def test_buffers_are_kept_aligned_and_grown():
         assert workers.buffer("a", (1000, 3), np.float64).shape == (1000, 3)
         assert workers.per_worker("b", 33, np.float32).ctypes.data % 64 == 0
         assert workers.counters(3).size == 3 * PAD
+        assert workers.ticks.ctypes.data % 64 == 0
+
+
+def test_a_buffer_that_grew_is_one_memory_for_all_its_shapes():
+    with Workers(1) as workers:
+        workers.buffer("a", (2, 3), np.float32)
+        grown = workers.buffer("a", (4, 3), np.float32)
+        grown[:] = 5
+        assert (workers.buffer("a", (2, 3), np.float32) == 5).all()
 
 
 def test_denormals_are_flushed_in_every_worker_and_restored_outside():

@@ -64,5 +64,12 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
     parts["other"] = statistics.fmean(times) - sum(parts.values())
     median = statistics.median(times)
     return Profile(
-        workers, steps, median, min(times), max(times), parts, family.flops(config) / median / 1e6, peak_megabytes()
+        workers,
+        steps,
+        median,
+        min(times),
+        max(times),
+        parts,
+        family.flops(trainer.config) / median / 1e6,
+        peak_megabytes(),
     )

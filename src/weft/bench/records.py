@@ -7,9 +7,12 @@ import os
 import platform
 import sys
 import time
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from weft.bench.peers import PEERS
 from weft.engine.runfolder import made_with
 from weft.errors import WeftError
 
@@ -22,7 +25,18 @@ def machine() -> dict[str, Any]:
         "physical_cores": physical_cores(),
         "load_average": list(os.getloadavg()),
         **made_with(),
+        **peer_versions(),
     }
+
+
+def peer_versions() -> dict[str, str]:
+    """Of the packages behind the peers, where they are installed."""
+    names = {package for peers in PEERS.values() for peer in peers for package in peer.needs}
+    found = {}
+    for name in sorted(names):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def physical_cores() -> int | None:
@@ -53,3 +67,10 @@ def write_record(name: str, content: dict[str, Any], folder: Path = RESULTS) -> 
             f"cannot write the record {path} ({error.strerror}); run where benchmarks/results is writable"
         ) from None
     return path
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise WeftError(f"{path} is not a record ({error}); put it back from the repository") from None

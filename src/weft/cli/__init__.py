@@ -6,7 +6,21 @@ import sys
 
 import typer
 
-from weft.cli import bench, circuit, doctor, evaluate, export, profile, render, resume, sample, tasks, train, verify
+from weft.cli import (
+    bench,
+    circuit,
+    doctor,
+    evaluate,
+    export,
+    predict,
+    profile,
+    render,
+    resume,
+    sample,
+    tasks,
+    train,
+    verify,
+)
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -23,6 +37,7 @@ for name, function in (
     ("resume", resume.resume),
     ("eval", evaluate.evaluate),
     ("render", render.render),
+    ("predict", predict.predict),
     ("circuit", circuit.circuit),
     ("sample", sample.sample),
     ("export", export.export),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -15,28 +16,34 @@ from weft.errors import WeftError
 
 def render(
     folder: RunPath,
-    steps: Annotated[int | None, typer.Option("--steps", help="CA steps to show")] = None,
-    grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="grid size, such as 64x64")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="of the random start")] = 0,
-    soft: Annotated[bool, typer.Option("--soft", help="the soft gates instead of the learned circuit")] = False,
+    steps: Annotated[int | None, typer.Option("--steps", help="automata: CA steps to show")] = None,
+    grid: Annotated[
+        str | None, typer.Option("--grid", metavar="HxW", help="automata: grid size, such as 64x64")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the random start, or of the expressions shown")] = 0,
+    soft: Annotated[bool, typer.Option("--soft", help="automata: the soft gates, not the learned circuit")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="folder for the pictures; default: DIR/pictures")] = None,
     damage: Annotated[
         str | None,
-        typer.Option("--damage", metavar="HxW@FIRST-LAST", help="clear a block in the middle, such as 20x20@20-60"),
+        typer.Option("--damage", metavar="HxW@FIRST-LAST", help="automata: clear a block, such as 20x20@20-60"),
     ] = None,
-    asynchronous: Annotated[bool, typer.Option("--async", help="let each cell update with probability 0.6")] = False,
+    asynchronous: Annotated[bool, typer.Option("--async", help="automata: cells update with chance 0.6")] = False,
     workers: WorkerOption = "auto",
     checkpoint: CheckpointOption = "last",
 ) -> None:
-    """Draw a rollout: an animated GIF and a PNG strip."""
+    """Draw what was learned: a rollout as animated GIF and PNG strip, or input, answer and target as graphs."""
     run = api.open_run(folder)
     if "render" not in run.family.verbs:
-        raise WeftError(f"{folder} is a {run.family.name} run; render draws automata; try: weft eval {folder}")
-    size = parse_grid(grid) if grid else None
-    model = api.load(folder, checkpoint)
-    paths = run.family.verbs["render"](
-        model, out or folder / "pictures", steps, size, seed, soft, damage, asynchronous, workers
-    )
+        raise WeftError(f"{folder} is a {run.family.name} run; it has no pictures; try: weft eval {folder}")
+    asked = {"steps": steps, "grid": parse_grid(grid) if grid else None, "soft": soft, "damage": damage}
+    asked |= {"asynchronous": asynchronous}
+    draw = run.family.verbs["render"]
+    options = {key: value for key, value in asked.items() if value is not None and value is not False}
+    for key in options:
+        if key not in signature(draw).parameters:
+            flag = "async" if key == "asynchronous" else key
+            raise WeftError(f"--{flag} is not for {run.task}: a {run.family.name} run has no such option; leave it out")
+    paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, workers=workers, **options)
     for path in paths:
         typer.echo(f"wrote {path}")
 

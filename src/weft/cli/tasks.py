@@ -6,7 +6,11 @@ from weft.cli.common import console, print_table
 from weft.engine.family import parameter_count
 from weft.families import discover
 
-ABOUT = {"small": "the same, smaller: a first look in seconds", "published": "the recipe exactly as published"}
+ABOUT = {
+    "small": "the same, smaller: a first look in seconds",
+    "published": "the recipe exactly as published",
+    "timing": "random graphs of one size, to time against peers",
+}
 
 
 def tasks() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from weft import api
+from weft.bench.contest import torch_hashes
 from weft.cli.common import (
     BatchOption,
     PresetOption,
@@ -22,6 +23,7 @@ from weft.verify.bits import compare
 from weft.verify.gradients import finite_difference_error
 
 TOLERANCE = 1e-6
+PEER_THREADS = (1, 2, 3)
 
 
 def verify(
@@ -35,6 +37,9 @@ def verify(
     gradients: Annotated[
         bool, typer.Option("--gradients", help="also check the gradients by finite differences")
     ] = False,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="beside it PyTorch with 1, 2 and 3 threads, deterministic algorithms on")
+    ] = False,
 ) -> None:
     """Train a few steps at each worker count; exit 1 if one bit differs."""
     counts = worker_counts(workers)
@@ -42,12 +47,20 @@ def verify(
     added = {key: value for key, value in find_task(task)[1].verify.items() if key not in given}
     family, chosen, config = api.configure(task, preset, {**added, **given})
     found = compare(family, config, counts, steps)
-    rows = [(count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
     told = "".join(f", {key} {value}" for key, value in added.items())
-    print_table(("workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps{told}")
+    rows = [("weft", count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
+    theirs = torch_hashes(family, config, PEER_THREADS, steps) if peers else {}
+    rows += [("PyTorch", count, weights, "") for count, weights in theirs.items()]
+    print_table(("system", "workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps{told}")
     same = len(set(found.values())) == 1
     counted = ", ".join(map(str, counts))
     typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
+    if peers:
+        different = len(set(theirs.values()))
+        typer.echo(
+            f"PyTorch, deterministic algorithms on: {different} different result{'s' if different > 1 else ''} "
+            f"for {', '.join(map(str, theirs))} threads"
+        )
     if gradients:
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE

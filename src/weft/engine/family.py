@@ -82,7 +82,7 @@ class Family:
 
     # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit
     gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
-    pull_back: Callable[[Any, Params, Array, Array], None]  # (config, params, merged, gradient out)
+    pull_back: Callable[[Any, Params, Array, Array, Workers], None]  # (config, params, merged, gradient out, workers)
     # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
     evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
     eval_columns: tuple[str, ...]  # of those rows
@@ -104,6 +104,10 @@ class Family:
     # What a step works through, for the progress line: a word in the plural, and how many of them.
     work: tuple[str, Callable[[Any], float]] | None = None
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
+    # What no implementation of a training step can do without, for `weft bench`: its matrix products, as (m, k, n, how
+    # many), or else the bytes its kernels read and write if none were in the first-level cache.
+    products: Callable[[Any], Sequence[tuple[int, int, int, int]]] | None = None
+    traffic: Callable[[Any], float] | None = None
 
 
 def parameter_count(family: Family, config: TrainConfig) -> int:

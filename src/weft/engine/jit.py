@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def source_hash() -> str:
     """A hash over the sources that compiled functions, or the constants compiled into them, may come from."""
     digest = hashlib.sha256()
-    for part in ("engine", "families"):
+    for part in ("engine", "families", "distance"):
         for path in sorted((PACKAGE / part).rglob("*.py")):
             digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -35,8 +35,8 @@ _FORMATS = {32: (23, 127, 8, -87.0), 64: (52, 1023, 15, -708.0)}
 
 if numba.config.DISABLE_JIT:
 
-    def stay_apart() -> None:
-        pass
+    def fused(x: Any, y: Any, z: Any) -> Any:
+        return x * y + z
 
     def exp(x: Any) -> Any:
         return np.exp(np.maximum(x, -87.0))
@@ -44,10 +44,10 @@ if numba.config.DISABLE_JIT:
     def largest(x: Any) -> Any:
         return x.max()
 
-    def _make_tile(columns: int, flipped: bool) -> Callable[..., None]:
+    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
             b_at, ldb, count, add = where
-            i, k, j = np.arange(ROWS)[:, None], np.arange(count), np.arange(columns)
+            i, k, j = np.arange(rows)[:, None], np.arange(count), np.arange(columns)
             left = np.ravel(_memory(a))[a_at + (i + k * lda if flipped else i * lda + k)]
             right = np.ravel(_memory(b))[b_at + k[:, None] * ldb + j]
             place = at + i * ldo + j
@@ -67,14 +67,13 @@ if numba.config.DISABLE_JIT:
 else:
 
     @intrinsic
-    def stay_apart(typing: Any) -> Any:
-        """Called in a function, it forbids inlining it: fourteen copies of a product take a minute to compile."""
+    def fused(typing: Any, x: Any, y: Any, z: Any) -> Any:
+        """x · y + z in one rounding, as in a tile."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.function.attributes.add("noinline")
-            return context.get_dummy_value()
+            return builder.fma(*args)
 
-        return types.void(), codegen
+        return x(x, x, x), codegen
 
     @intrinsic
     def exp(typing: Any, x: Any) -> Any:
@@ -135,13 +134,13 @@ else:
 
         return x.dtype(x), codegen
 
-    def _make_tile(columns: int, flipped: bool) -> Callable[..., None]:
+    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         @intrinsic
         def tile(
             typing: Any, out: Any, at: Any, ldo: Any, a: Any, a_at: Any, lda: Any, b: Any, b_at: Any, ldb: Any,
             count: Any, add: Any,
         ) -> Any:  # fmt: skip
-            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < ROWS, j < columns.
+            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < rows, j < columns.
 
             A(i, k) is a[a_at + i·lda + k], or flipped a[a_at + k·lda + i]. Offsets count from the array's start.
             """
@@ -168,16 +167,16 @@ else:
                     return [_vector_at(builder, first, vector) for first in firsts]
 
                 out, a, b = start(0, at), start(3, a_at), start(6, b_at)
-                rows = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(ROWS)]
+                lines = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(rows)]
                 # Memory in name only: the optimiser keeps all of it in registers.
-                sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(0, columns, LANES)] for _ in rows]
+                sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(0, columns, LANES)] for _ in lines]
                 for place in (place for places in sums for place in places):
                     builder.store(zero, place)
 
                 def term(k: Any) -> None:
                     right = [builder.load(p, align=align) for p in across(builder.gep(b, [builder.mul(k, ldb)]))]
                     step = builder.mul(k, lda) if flipped else k
-                    for row, places in zip(rows, sums, strict=True):
+                    for row, places in zip(lines, sums, strict=True):
                         left = spread(builder.load(builder.gep(row, [step])))
                         for place, values in zip(places, right, strict=True):
                             added = builder.fmul(left, values, flags=FUSED)
@@ -189,7 +188,7 @@ else:
                         term(builder.add(k, i64(u)))
                 with cgutils.for_range_slice(builder, whole, count, i64(1)) as (k, _):
                     term(k)
-                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(ROWS)]
+                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(rows)]
                 pairs = [pair for row in zip(targets, sums, strict=True) for pair in zip(*row, strict=True)]
                 with builder.if_then(add):
                     for target, place in pairs:
@@ -205,8 +204,8 @@ else:
 
 
 # The widths that a row of numbers is cut into: 48, 32 and 16 columns, a as it lies or flipped.
-tile48, tile32, tile16 = (_make_tile(width, False) for width in (48, 32, 16))
-flipped48, flipped32, flipped16 = (_make_tile(width, True) for width in (48, 32, 16))
+tile48, tile32, tile16 = (make_tile(width, False) for width in (48, 32, 16))
+flipped48, flipped32, flipped16 = (make_tile(width, True) for width in (48, 32, 16))
 
 
 @kernel
@@ -272,6 +271,39 @@ def fill_panel(panel: Array, b: Array, k: int, count: int, c: int, width: int) -
 
 
 @kernel
+def fill_panel_flipped(panel: Array, b: Array, k: int, count: int, c: int, width: int) -> None:
+    """panel (count, width) = bᵀ[k:, c:], zeros where bᵀ ends."""
+    filled = min(width, b.shape[0] - c)
+    for j in range(width):
+        for i in range(count):
+            panel[i * width + j] = b[c + j, k + i] if j < filled else 0
+
+
+@kernel
+def packed_size(depth: int, n: int) -> int:
+    return depth * round_up(n, LANES)
+
+
+@kernel
+def pack_panels(out: Array, b: Array, flip: bool) -> None:
+    """All panels of b, or of bᵀ, one after the other: what several products will read in order. out is flat."""
+    depth, n = (b.shape[1], b.shape[0]) if flip else (b.shape[0], b.shape[1])
+    at = 0
+    for k in range(0, depth, DEPTH):
+        count = min(DEPTH, depth - k)
+        c = 0
+        while c < n:
+            width = next_width(n - c)
+            panel = out[at : at + count * width]
+            if flip:
+                fill_panel_flipped(panel, b, k, count, c, width)
+            else:
+                fill_panel(panel, b, k, count, c, width)
+            at += count * width
+            c += width
+
+
+@kernel
 def copy_corner(out: Array, r: int, c: int, corner: Array, add: bool) -> None:
     """A tile that reached beyond out's last column: the part that belongs to it."""
     for i in range(ROWS):
@@ -281,44 +313,65 @@ def copy_corner(out: Array, r: int, c: int, corner: Array, add: bool) -> None:
 
 
 @kernel
-def last_row(row: Array, r: int, a: Array, b: Array, k: int, count: int, add: bool, at: bool) -> None:
-    """One row of a product: for the rows that fill no tile. The same chains of sums."""
-    if not add:
-        row[:] = 0
-    for i in range(k, k + count):
-        left, right = a[i, r] if at else a[r, i], b[i]
-        for j in range(row.size):
-            row[j] += left * right[j]
+def rows_of_tiles(
+    out: Array, a: Array, panel: Array, corner: Array, k: int, count: int, c: int, width: int, add: bool
+) -> None:
+    """Columns c … c + width of out = a[:, k:] · panel (count, width), all rows; the last ones fill no whole tile."""
+    m, n, ldo, lda = out.shape[0], out.shape[1], stride(out), stride(a)
+    whole = m // ROWS * ROWS
+    for r in range(0, whole, ROWS):
+        if c + width <= n:
+            tile(out, r * ldo + c, ldo, a, r * lda + k, lda, panel, 0, width, count, add, width)
+        else:
+            tile16(corner, 0, LANES, a, r * lda + k, lda, panel, 0, width, count, False)
+            copy_corner(out, r, c, corner, add)
+    for r in range(whole, m):
+        last_row(out[r, c : min(c + width, n)], a[r, k:], panel, count, width, add)
+
+
+@kernel
+def last_row(row: Array, left: Array, panel: Array, count: int, width: int, add: bool) -> None:
+    """A row that fills no tile: the same chains of sums, then added, as in a tile."""
+    for j in range(row.size):
+        total = row.dtype.type(0)
+        for i in range(count):
+            total = fused(left[i], panel[i * width + j], total)
+        row[j] = row[j] + total if add else total
+
+
+@routine
+def multiply_packed(out: Array, a: Array, packed: Array, corner: Array, add: bool) -> None:
+    """out (m, n) = a (m, k) · b (k, n), + out if `add`; b as `pack_panels` left it."""
+    n, depth = out.shape[1], a.shape[1]
+    at = 0
+    for k in range(0, depth, DEPTH):
+        count = min(DEPTH, depth - k)
+        c = 0
+        while c < n:
+            width = next_width(n - c)
+            rows_of_tiles(out, a, packed[at : at + count * width], corner, k, count, c, width, add or k > 0)
+            at += count * width
+            c += width
 
 
 @routine
 def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
     """out (m, n) = a (m, k) · b (k, n), + out if `add`. Rows are contiguous; they may be parts of longer ones."""
-    stay_apart()
-    m, n, depth, ldo, lda = out.shape[0], out.shape[1], b.shape[0], stride(out), stride(a)
-    whole = m // ROWS * ROWS
+    n, depth = out.shape[1], b.shape[0]
     corner = panel[panel.size - ROWS * LANES :]
     for k in range(0, depth, DEPTH):
-        count, more = min(DEPTH, depth - k), add or k > 0
+        count = min(DEPTH, depth - k)
         c = 0
         while c < n:
             width = next_width(n - c)
             fill_panel(panel, b, k, count, c, width)
-            for r in range(0, whole, ROWS):
-                if c + width <= n:
-                    tile(out, r * ldo + c, ldo, a, r * lda + k, lda, panel, 0, width, count, more, width)
-                else:
-                    tile16(corner, 0, LANES, a, r * lda + k, lda, panel, 0, width, count, False)
-                    copy_corner(out, r, c, corner, more)
+            rows_of_tiles(out, a, panel, corner, k, count, c, width, add or k > 0)
             c += width
-        for r in range(whole, m):
-            last_row(out[r], r, a, b, k, count, more, False)
 
 
 @routine
 def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
     """out (m, n) = aᵀ · b, with a (k, m) and b (k, n), + out if `add`."""
-    stay_apart()
     m, n, depth, ldo, lda = out.shape[0], out.shape[1], b.shape[0], stride(out), stride(a)
     whole = m // ROWS * ROWS
     corner = panel[panel.size - ROWS * LANES :]
@@ -334,6 +387,10 @@ def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None
                 else:
                     flipped16(corner, 0, LANES, a, k * lda + r, lda, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
+            for r in range(whole, m):
+                for j in range(min(width, n - c)):
+                    total = out.dtype.type(0)
+                    for i in range(count):
+                        total = fused(a[k + i, r], panel[i * width + j], total)
+                    out[r, c + j] = out[r, c + j] + total if more else total
             c += width
-        for r in range(whole, m):
-            last_row(out[r], r, a, b, k, count, more, True)

@@ -14,25 +14,46 @@ from weft.engine.jit import kernel
 from weft.engine.sync import claim
 from weft.engine.workers import Workers
 
-SLICE = 8192  # elements; fixed, so that neither sums nor work depend on the worker count
-INLINE_ELEMENTS = 1 << 19  # below this much work a wake-up costs more than it saves
+SLICE = 1024  # elements; fixed, so that neither sums nor work depend on the worker count
+INLINE_ELEMENTS = 1 << 15  # below this much work a dispatch, some 5 µs, costs more than it saves
 
 
 @kernel
 def fold_slice(partial: Array, rows: Array, first: int, start: int, end: int) -> None:
-    """Push rows (units first, first + 1, …) into the counter, columns start to end. Rows are overwritten."""
+    """Push rows (units first, first + 1, …) into the counter, columns start to end.
+
+    A row joins the nodes that wait for it, smallest first, and what comes out waits one level up. The usual short
+    chains are one pass each over memory that is mostly far away; only longer ones go back over their result.
+    """
     for i in range(rows.shape[0]):
         # Sliced first, then counted from 0: an index that might be negative is not vectorised.
         row = rows[i, start:end]
         level = 0
         while ((first + i) >> level) & 1:
-            left = partial[level, start:end]
-            for j in range(row.size):
-                row[j] = left[j] + row[j]
             level += 1
         node = partial[level, start:end]
-        for j in range(row.size):
-            node[j] = row[j]
+        if level == 0:
+            for j in range(row.size):
+                node[j] = row[j]
+        elif level == 1:
+            p0 = partial[0, start:end]
+            for j in range(row.size):
+                node[j] = p0[j] + row[j]
+        elif level == 2:
+            p0, p1 = partial[0, start:end], partial[1, start:end]
+            for j in range(row.size):
+                right = p0[j] + row[j]
+                node[j] = p1[j] + right
+        else:
+            p0, p1, p2 = partial[0, start:end], partial[1, start:end], partial[2, start:end]
+            for j in range(row.size):
+                right = p0[j] + row[j]
+                right = p1[j] + right
+                node[j] = p2[j] + right
+            for k in range(3, level):
+                left = partial[k, start:end]
+                for j in range(row.size):
+                    node[j] = left[j] + node[j]
 
 
 @kernel
@@ -81,7 +102,7 @@ class TreeSum:
         self.count = 0
 
     def push(self, rows: Array, workers: Workers) -> None:
-        """Fold in the next units' rows, in order. The rows are used up."""
+        """Fold in the next units' rows, in order."""
         if self.count + len(rows) >= 1 << len(self.partial):
             raise ValueError(f"{self.count + len(rows)} units; this sum was made for fewer")
         if rows.size < INLINE_ELEMENTS:

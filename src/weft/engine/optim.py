@@ -12,7 +12,7 @@ from weft.config import TrainConfig
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
 from weft.engine.merge import INLINE_ELEMENTS, SLICE, sum_tree
-from weft.engine.sync import claim
+from weft.engine.sync import PAD, fetch_add, finish, wait_for
 from weft.engine.workers import Workers
 
 
@@ -38,10 +38,12 @@ def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
 
 
 @kernel
-def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array) -> None:
+def adamw_slice(
+    params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array, scale: float
+) -> None:
     """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers."""
-    scale, b1, one_b1, b2, one_b2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6]
-    unbias1, unbias2, eps, lr, decay = hyper[7], hyper[8], hyper[9], hyper[10], hyper[11]
+    b1, one_b1, b2, one_b2, unbias1, unbias2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6], hyper[7]
+    eps, lr, decay = hyper[8], hyper[9], hyper[10]
     size = 0.0
     for j in range(params.size):
         g = gradient[j] * scale
@@ -53,30 +55,40 @@ def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, nor
         p -= lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
         params[j] = p
         size += np.float64(abs(p))
-    norms[0] = size  # not finite when one of them is not
+    norms[2] = size  # not finite when one of them is not
+
+
+CLIP, CLIPPED, UPDATE, COUNTERS = 0, 1, 2, 3  # tickets of the first pass, its slices done, tickets of the second
 
 
 @kernel
-def clip_worker(worker: int, tickets: Array, gradient: Array, norms: Array, hyper: Array) -> None:
+def optimise_worker(
+    worker: int, counters: Array, params: Array, first: Array, second: Array, gradient: Array,
+    norms: Array, totals: Array, hyper: Array,
+) -> None:  # fmt: skip
+    """Both passes over the vector; between them all slices are waited for. totals is raw Σg² out, clip_norm in."""
+    slices = norms.shape[0]
     while True:
-        index = claim(tickets)
-        start = index * SLICE
-        if start >= gradient.size:
+        index = fetch_add(counters, CLIP * PAD, 1)
+        if index >= slices:
             break
-        clip_slice(gradient[start : start + SLICE], norms[index], hyper)
-
-
-@kernel
-def adamw_worker(
-    worker: int, tickets: Array, params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array
-) -> None:
+        clip_slice(gradient[index * SLICE : (index + 1) * SLICE], norms[index], hyper)
+        finish(counters, CLIPPED)
+    wait_for(counters, CLIPPED, slices)
+    # Every worker adds up the same few numbers in the same order, so all agree without waiting for one to tell them.
+    raw, norm = sum_tree(norms[:, 0].copy()), np.sqrt(sum_tree(norms[:, 1].copy()))
+    if worker == 0:
+        totals[0] = raw
+    if not np.isfinite(raw):
+        return
+    most = totals[1]
+    scale = params.dtype.type(most / norm if 0 < most < norm else 1.0)
     while True:
-        index = claim(tickets)
-        start = index * SLICE
-        if start >= params.size:
+        index = fetch_add(counters, UPDATE * PAD, 1)
+        if index >= slices:
             break
-        end = start + SLICE
-        adamw_slice(params[start:end], first[start:end], second[start:end], gradient[start:end], norms[index], hyper)
+        a, b = index * SLICE, (index + 1) * SLICE
+        adamw_slice(params[a:b], first[a:b], second[a:b], gradient[a:b], norms[index], hyper, scale)
 
 
 class StepInfo(NamedTuple):
@@ -91,35 +103,27 @@ class AdamW:
         self.params = params
         self.first = aligned(params.shape, params.dtype)
         self.second = aligned(params.shape, params.dtype)
-        self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
-        self._hyper = np.zeros(12, params.dtype)
+        self._norms = aligned((-(-params.size // SLICE), 3), np.float64)
+        self._totals = np.zeros(2, np.float64)
+        self._hyper = np.zeros(11, params.dtype)
 
     def step(
         self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers
     ) -> StepInfo:
         """One update from summed gradients; no update when they are not finite."""
-        hyper = self._hyper
-        hyper[0] = 1.0 / count
-        hyper[1] = config.clip_element or math.inf
-        self._run(workers, clip_worker, gradient, self._norms, hyper)
-        raw = sum_tree(self._norms[:, 0].copy())
-        clipped = sum_tree(self._norms[:, 1].copy())
-        if not math.isfinite(raw):
-            return StepInfo(raw, False)
-        norm = math.sqrt(clipped)
-        hyper[2] = config.clip_norm / norm if config.clip_norm and norm > config.clip_norm else 1.0
-        hyper[3:7] = config.beta1, 1 - config.beta1, config.beta2, 1 - config.beta2
-        hyper[7:9] = 1 / (1 - config.beta1 ** (step + 1)), 1 / (1 - config.beta2 ** (step + 1))
-        hyper[9:12] = config.eps, lr, config.weight_decay
-        self._run(workers, adamw_worker, self.params, self.first, self.second, gradient, self._norms, hyper)
-        return StepInfo(math.sqrt(raw), math.isfinite(self._norms[:, 0].sum()))
-
-    def _run(self, workers: Workers, body: object, *args: Array) -> None:
-        assert callable(body)
+        b1, b2 = config.beta1, config.beta2
+        self._hyper[:] = (
+            1 / count, config.clip_element or math.inf, b1, 1 - b1, b2, 1 - b2,
+            1 / (1 - b1 ** (step + 1)), 1 / (1 - b2 ** (step + 1)), config.eps, lr, config.weight_decay,
+        )  # fmt: skip
+        self._totals[1] = config.clip_norm
+        counters, vectors = workers.counters(COUNTERS), (self.params, self.first, self.second, gradient)
         if self.params.size < INLINE_ELEMENTS:
-            body(0, workers.tickets(), *args)
+            optimise_worker(0, counters, *vectors, self._norms, self._totals, self._hyper)
         else:
-            workers.run(body, workers.tickets(), *args)
+            workers.run(optimise_worker, counters, *vectors, self._norms, self._totals, self._hyper)
+        raw = float(self._totals[0])
+        return StepInfo(math.sqrt(raw), math.isfinite(raw) and math.isfinite(self._norms[:, 2].sum()))
 
 
 @dataclass

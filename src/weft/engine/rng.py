@@ -6,12 +6,17 @@ draw their own numbers inside kernels, resume has nothing to restore, and anothe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Any, TypeVar
 
+import numba
 import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Purpose(IntEnum):
@@ -34,7 +39,12 @@ HALF = np.uint64(32)
 ROUNDS = 10
 
 
-@kernel
+def wrapping(function: F) -> F:
+    """A kernel whose uint64 products wrap, as they do in compiled code; as plain Python NumPy would warn of each."""
+    return np.errstate(over="ignore")(function) if numba.config.DISABLE_JIT else kernel(function)
+
+
+@wrapping
 def multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     """The high 64 bits of a 64 × 64 bit product."""
     a0, a1, b0, b1 = a & LOW, a >> HALF, b & LOW, b >> HALF
@@ -44,7 +54,7 @@ def multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     return a1 * b1 + (middle >> HALF) + (other >> HALF)
 
 
-@kernel
+@wrapping
 def philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:

@@ -72,6 +72,7 @@ class Trainer:
         self.state = TrainState()
         self.clock = Clock()
         self._sums: dict[tuple[int, int, Any], Any] = {}
+        self._plan: tuple[tuple[int, bytes] | None, list[Wave]] = None, []
 
     def step(self, log: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
@@ -109,7 +110,7 @@ class Trainer:
                 total.push(slots, workers)
                 losses_total.push(losses, workers)
         with self.clock.measure("merge"):
-            family.pull_back(config, self.params, total.finish(workers), self.gradient)
+            family.pull_back(config, self.params, total.finish(workers), self.gradient, workers)
             return float(losses_total.finish(workers)[0]) / batch.divisor
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
@@ -136,9 +137,13 @@ class Trainer:
         self.constants = saved.constants
 
     def _waves(self, batch: Batch, unit_bytes: int) -> list[Wave]:
-        config = self.config
-        groups = self.family.groups(config, batch)
-        return plan_waves(groups, unit_bytes, self.family.group_bytes(config), config.slot_memory, config.micro_batches)
+        config, groups = self.config, self.family.groups(self.config, batch)
+        key = unit_bytes, groups.tobytes()
+        if self._plan[0] != key:  # nearly every step is cut like the one before
+            group_bytes = self.family.group_bytes(config)
+            waves = plan_waves(groups, unit_bytes, group_bytes, config.slot_memory, config.micro_batches)
+            self._plan = key, waves
+        return self._plan[1]
 
     def _sum(self, width: int, waves: list[Wave], dtype: DTypeLike) -> Any:
         units = waves[-1].last_unit

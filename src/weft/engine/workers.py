@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import queue
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,15 +16,21 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 from numpy.typing import DTypeLike
 from threadpoolctl import threadpool_limits
 
+from weft.engine import team
 from weft.engine.arrays import Array, aligned
 from weft.engine.denormals import FLUSHING, set_mode
 from weft.engine.sync import PAD
 from weft.errors import WeftError
 
 MOST_WORKERS = 4096  # beyond any machine; guards against a slipped digit
+
+
+MOST_VIEWS = 256  # a family whose shapes change all the time must not fill the memory with them
+ENTRIES = team.Entries()
 
 
 def available_cores() -> int:
@@ -53,18 +58,23 @@ class Workers:
 
     def __init__(self, asked: str | int = "auto") -> None:
         self.count = worker_count(asked)
-        self.ticks = np.zeros((self.count, PAD), np.int64)
+        self.ticks = aligned((self.count, PAD), np.int64)
         self._buffers: dict[str, Array] = {}
-        self._inboxes = [queue.SimpleQueue[Any]() for _ in range(self.count - 1)]
-        self._outbox = queue.SimpleQueue[BaseException | None]()
+        self._views: dict[Any, Array] = {}  # of the buffers, as they were asked for: the same every step
+        self._board = team.new_board()
+        self._spins = team.SPINS if self.count <= available_cores() else 0  # a spinning worker must not hold up another
+        self._python: tuple[Callable[..., None], tuple[Any, ...]] | None = None
+        self._problems: list[BaseException] = []
         self._limits: Any = None
         self._mode = 0
 
     def __enter__(self) -> Workers:
         self._limits = threadpool_limits(limits=1, user_api="blas")
         self._mode = set_mode(FLUSHING)
-        for index, inbox in enumerate(self._inboxes, start=1):
-            threading.Thread(target=self._serve, args=(index, inbox), name=f"weft-{index}", daemon=True).start()
+        posted = int(self._board[team.POSTS])
+        if not numba.config.DISABLE_JIT:
+            for index in range(1, self.count):
+                threading.Thread(target=self._serve, args=(index, posted), name=f"weft-{index}", daemon=True).start()
         return self
 
     def __exit__(
@@ -72,25 +82,30 @@ class Workers:
     ) -> None:
         set_mode(self._mode)
         self._limits.restore_original_limits()
-        for inbox in self._inboxes:
-            inbox.put(None)
+        self._python = None
+        if not numba.config.DISABLE_JIT:
+            team.post_python(self._board)
 
     def run(self, body: Callable[..., None], *args: Any) -> None:
         """Call body(worker, *args) on every worker at once; return when all have. Body shares its tasks by tickets."""
         if numba.config.DISABLE_JIT:  # plain Python has no atomics; one worker can do all the work
             body(0, *args)
             return
-        for inbox in self._inboxes:
-            inbox.put((body, args))
-        problems: list[BaseException | None] = []
-        try:
-            body(0, *args)
-        except BaseException as problem:
-            problems.append(problem)
-        problems += [self._outbox.get() for _ in self._inboxes]
-        for found in problems:
-            if found is not None:
-                raise found
+        if isinstance(body, Dispatcher):
+            failed = team.launch(self._board, ENTRIES.of(body), self.count - 1, *args)
+            if failed < 0:
+                ENTRIES.add(body, args)
+                failed = team.launch(self._board, ENTRIES.of(body), self.count - 1, *args)
+            if failed:
+                raise RuntimeError(f"{body.py_func.__name__} raised an error in {failed} of {self.count} workers")
+            return
+        self._python = body, args
+        team.post_python(self._board)
+        self._call(0)
+        team.await_done(self._board, self.count - 1)
+        problems, self._problems = self._problems, []
+        for problem in problems:
+            raise problem
 
     def per_worker(self, name: str, size: int, dtype: DTypeLike) -> Array:
         """Scratch rows, one a worker."""
@@ -101,11 +116,18 @@ class Workers:
 
         Its contents are whatever the last user left.
         """
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        kept = self._buffers.get(name)
-        if kept is None or kept.size < size:
-            kept = self._buffers[name] = aligned(size, np.uint8)
-        return kept[:size].view(dtype).reshape(shape)
+        key = name, shape, dtype
+        found = self._views.get(key)
+        if found is None:
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            kept = self._buffers.get(name)
+            if kept is None or kept.size < size:
+                kept = self._buffers[name] = aligned(size, np.uint8)
+                self._views.clear()
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
+            found = self._views[key] = kept[:size].view(dtype).reshape(shape)
+        return found
 
     def tickets(self) -> Array:
         """A fresh ticket counter for one run."""
@@ -115,18 +137,23 @@ class Workers:
         """Fresh claims or progress counters for one run, a cache line each."""
         return np.zeros(count * PAD, np.int64)
 
-    def _serve(self, index: int, inbox: queue.SimpleQueue[Any]) -> None:
+    def _serve(self, index: int, posted: int) -> None:
         set_mode(FLUSHING)
-        while (work := inbox.get()) is not None:
-            body, args = work
-            del work
-            try:
-                body(index, *args)
-                problem = None
-            except BaseException as error:
-                problem = error
-            del body, args
-            self._outbox.put(problem)
+        while True:
+            posted = team.serve(index, self._board, posted, self._spins)
+            if self._python is None:
+                break
+            self._call(index)
+            team.done(self._board)
+
+    def _call(self, index: int) -> None:
+        """Run a body that is plain Python."""
+        assert self._python is not None
+        body, args = self._python
+        try:
+            body(index, *args)
+        except BaseException as problem:
+            self._problems.append(problem)
 
 
 def team_of(workers: str | int | Workers) -> AbstractContextManager[Workers]:

@@ -36,7 +36,7 @@ def test_the_packed_circuit_is_the_hard_rollout(task):
 
 
 @pytest.mark.parametrize(
-    ("task", "rows", "curves"), [("checkerboard", 7, 1), ("life", 3, 0), ("grow", 2, 0), ("letter", 1, 0)]
+    ("task", "rows", "curves"), [("checkerboard", 8, 1), ("life", 3, 0), ("grow", 2, 0), ("letter", 1, 0)]
 )
 def test_every_task_has_its_rows(task, rows, curves):
     with Workers(1) as team:

@@ -5,6 +5,7 @@ import numpy as np
 from weft.config import override
 from weft.engine.rng import Purpose
 from weft.engine.train import resolve
+from weft.engine.workers import Workers
 from weft.families import discover, find_preset
 from weft.families.logic_ca import data, gates
 from weft.families.logic_ca.config import gate_count
@@ -43,7 +44,8 @@ def test_marked_gates_are_hard_and_the_others_soft():
     logits = spread_params(FAMILY, CONFIG).reshape(-1, 16)
     hard = np.zeros(len(logits), bool)
     hard[::3] = True
-    found = gates.training_coefficients(logits, hard)
+    with Workers(2) as workers:
+        found = gates.training_coefficients(logits, hard, workers)
     np.testing.assert_array_equal(found[hard], gates.hard_coefficients(logits)[hard])
     np.testing.assert_array_equal(found[~hard], gates.soft_coefficients(logits)[~hard])
 

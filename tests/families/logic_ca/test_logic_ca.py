@@ -49,6 +49,7 @@ def test_hard_gates_take_the_first_of_equals():
     np.testing.assert_array_equal(gates.hard_coefficients(logits), gates.MATRIX.T[[0, 4, 15]])
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("boundary", ["periodic", "zeros"])
 @pytest.mark.parametrize("shape", [(1, 3, 3), (3, 4, 5), (2, 9, 8), (1, 13, 11)])
 @pytest.mark.parametrize("soft", [True, False])

@@ -116,6 +116,7 @@ def test_bands_wait_for_their_neighbours(monkeypatch):
             assert np.array_equal(packed.simulate(life_circuit(), grids, 100, True, team), expected)
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("periodic", [True, False])
 @pytest.mark.parametrize("size", SIZES)
 def test_random_circuits_with_fire_and_damage(size, periodic, monkeypatch):
@@ -133,6 +134,7 @@ def test_random_circuits_with_fire_and_damage(size, periodic, monkeypatch):
             assert np.array_equal(found, expected), (workers, masks.keys())
 
 
+@pytest.mark.jit_off
 @pytest.mark.parametrize("op", range(16))
 def test_every_operation(op):
     grids = random_bits((1, 4, 66, 2))

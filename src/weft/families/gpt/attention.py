@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel, routine
-from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, stay_apart, tile
+from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, tile
 
 FAR = -1e30  # a score that counts for nothing
 SCRATCH_ARRAYS = 7  # of R·E or C·E numbers: see head_scratch
@@ -31,18 +31,26 @@ def head_scratch(T: int, d: int) -> int:
 
 
 @kernel
+def scaled(out: Array, x: Array, scale: float) -> None:
+    """out = scale · x, in blocks of a vector: rows this short are not vectorised otherwise."""
+    whole = x.size // LANES * LANES
+    for e in range(0, whole, LANES):
+        target, source = out[e : e + LANES], x[e : e + LANES]
+        for j in range(LANES):
+            target[j] = scale * source[j]
+    for e in range(whole, x.size):
+        out[e] = scale * x[e]
+
+
+@kernel
 def pack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
     """out (R, E) = scale · the head's columns of x, zeros around."""
-    for i in range(out.shape[0]):
-        row = out[i]
-        if i >= T:
-            row[:] = 0
-            continue
-        source = x[i, first : first + d]
-        for e in range(d):
-            row[e] = scale * source[e]
-        for e in range(d, row.size):
-            row[e] = 0
+    for i in range(T):
+        scaled(out[i, :d], x[i, first : first + d], scale)
+        for e in range(d, out.shape[1]):
+            out[i, e] = 0
+    for i in range(T, out.shape[0]):
+        out[i, :] = 0
 
 
 @kernel
@@ -60,7 +68,6 @@ def pack_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
 @routine
 def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
     """Row block r of out (R, C) = a (R, E) · b (E, C), columns below r + 8."""
-    stay_apart()
     C, E = out.shape[1], a.shape[1]
     end = min(round_up(r + ROWS, LANES), C)
     c = 0
@@ -73,7 +80,6 @@ def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
 @routine
 def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
     """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + 8."""
-    stay_apart()
     C, E = weights.shape[1], b.shape[1]
     e = 0
     while e < E:
@@ -85,7 +91,6 @@ def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
 @routine
 def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
     """Row block r of out (R, E) = weightsᵀ · b (R, E), over the rows from r on."""
-    stay_apart()
     R, C, E = b.shape[0], weights.shape[1], b.shape[1]
     e = 0
     while e < E:
@@ -107,12 +112,13 @@ def softmax_rows(P: Array, r: int, T: int) -> None:
             row[j] = FAR
         top = largest(row)
         total = P.dtype.type(0)
-        for j in range(width):
-            row[j] = exp(row[j] - top)
-            total += row[j]
-        share = P.dtype.type(1) / total
-        for j in range(i + 1):
-            row[j] *= share
+        for c in range(0, width, LANES):  # a vector at a time: see `scaled`
+            part = row[c : c + LANES]
+            for j in range(LANES):
+                part[j] = exp(part[j] - top)
+            for j in range(LANES):
+                total += part[j]
+        scaled(row, row, P.dtype.type(1) / total)
         for j in range(i + 1, width):
             row[j] = 0
 
@@ -124,10 +130,14 @@ def softmax_rows_backward(dS: Array, P: Array, r: int) -> None:
     for i in range(r, r + ROWS):
         weights, row = P[i, :width], dS[i, :width]
         total = P.dtype.type(0)
-        for j in range(width):
-            total += weights[j] * row[j]
-        for j in range(width):
-            row[j] = weights[j] * (row[j] - total)
+        for c in range(0, width, LANES):
+            left, right = weights[c : c + LANES], row[c : c + LANES]
+            for j in range(LANES):
+                total += left[j] * right[j]
+        for c in range(0, width, LANES):
+            left, right = weights[c : c + LANES], row[c : c + LANES]
+            for j in range(LANES):
+                right[j] = left[j] * (right[j] - total)
 
 
 @fragment
@@ -182,6 +192,4 @@ def attention_backward(
 def unpack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
     """The head's columns of out = scale · x (R, E)."""
     for i in range(T):
-        target, source = out[i, first : first + d], x[i]
-        for e in range(d):
-            target[e] = scale * source[e]
+        scaled(out[i, first : first + d], x[i, :d], scale)

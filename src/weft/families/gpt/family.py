@@ -104,7 +104,7 @@ def gradient(
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
-def pull_back(config: GptConfig, params: Array, merged: Array, out: Array) -> None:
+def pull_back(config: GptConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
     out[:] = merged
 
 
@@ -170,6 +170,7 @@ FAMILY = Family(
     report=evaluation.report,
     flops=flops,
     prepare=prepare,
+    products=products,
     work=("tokens", lambda config: config.batch_size * config.context),
     verbs={"sample": verbs.sample, "export": verbs.export},
 )

@@ -18,13 +18,12 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel
-from weft.engine.lanes import exp, largest, multiply, multiply_at, panel_size
+from weft.engine.lanes import exp, largest, multiply_at, multiply_packed, pack_panels, packed_size, panel_size
 from weft.engine.rng import Purpose, philox
-from weft.engine.sync import claim
+from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
 from weft.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 
 EPS = 1e-5
-FLIP_BLOCK = 32
 DRAWS = 16  # dropout draws of 16 bits from one Philox block
 DROPOUT = int(Purpose.DROPOUT)
 
@@ -121,48 +120,76 @@ def ends(params: Array, z: Sizes) -> tuple[Array, Array, Array]:
 
 
 @kernel
-def flipped_weights(flipped: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
-    """The same transposed, (outputs, inputs), as `flip_worker` left them."""
-    at = (z.V + z.T) * z.D + 12 * z.D * z.D * layer
-    qkv, at = carve(flipped, at, 3 * z.D, z.D)
-    out, at = carve(flipped, at, z.D, z.D)
-    up, at = carve(flipped, at, 4 * z.D, z.D)
-    down, at = carve(flipped, at, z.D, 4 * z.D)
-    return qkv, out, up, down
+def packed_layer(z: Sizes) -> int:
+    """Numbers of a layer's packed weights, one way."""
+    D = z.D
+    return packed_size(D, 3 * D) + packed_size(D, D) + packed_size(D, 4 * D) + packed_size(4 * D, D)
 
 
 @kernel
-def flipped_head(flipped: Array, z: Sizes) -> Array:
-    return carve(flipped, (z.V + z.T) * z.D + 12 * z.D * z.D * z.L, z.V, z.D)[0]
+def packed_layer_back(z: Sizes) -> int:
+    D = z.D
+    return packed_size(3 * D, D) + packed_size(D, D) + packed_size(4 * D, D) + packed_size(D, 4 * D)
 
 
 @kernel
-def flip(out: Array, x: Array) -> None:
-    """out = xᵀ, in blocks that stay in cache."""
-    rows, columns = x.shape
-    for r in range(0, rows, FLIP_BLOCK):
-        for c in range(0, columns, FLIP_BLOCK):
-            for i in range(r, min(r + FLIP_BLOCK, rows)):
-                for j in range(c, min(c + FLIP_BLOCK, columns)):
-                    out[j, i] = x[i, j]
+def packed_total(z: Sizes) -> int:
+    ends = packed_size(z.D, z.V) + packed_size(z.V, z.D)
+    return z.L * (packed_layer(z) + packed_layer_back(z)) + ends
 
 
 @kernel
-def flip_worker(worker: int, tickets: Array, flipped: Array, params: Array, z: Sizes) -> None:
-    """Every matrix transposed once a step: the way back reads its weights in order. One task a layer, and the head."""
+def packed_weights(packed: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
+    """qkv, out, up, down of a layer as panels, for the way forward."""
+    D = z.D
+    a = layer * packed_layer(z)
+    b = a + packed_size(D, 3 * D)
+    c = b + packed_size(D, D)
+    d = c + packed_size(D, 4 * D)
+    return packed[a:b], packed[b:c], packed[c:d], packed[d : d + packed_size(4 * D, D)]
+
+
+@kernel
+def packed_weights_back(packed: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
+    """The same transposed, for the way back."""
+    D = z.D
+    a = z.L * packed_layer(z) + layer * packed_layer_back(z)
+    b = a + packed_size(3 * D, D)
+    c = b + packed_size(D, D)
+    d = c + packed_size(4 * D, D)
+    return packed[a:b], packed[b:c], packed[c:d], packed[d : d + packed_size(D, 4 * D)]
+
+
+@kernel
+def packed_head(packed: Array, z: Sizes) -> tuple[Array, Array]:
+    """The head, and transposed."""
+    a = z.L * (packed_layer(z) + packed_layer_back(z))
+    b = a + packed_size(z.D, z.V)
+    return packed[a:b], packed[b : b + packed_size(z.V, z.D)]
+
+
+@kernel
+def pack_worker(worker: int, tickets: Array, packed: Array, params: Array, z: Sizes) -> None:
+    """Every matrix as panels, once a step: all units read their weights in order. One task a matrix and way."""
     while True:
-        layer = claim(tickets)
-        if layer > z.L:
+        task = claim(tickets)
+        layer, which = task // 8, task % 8
+        if layer < z.L:
+            back = which >= 4
+            views = packed_weights_back(packed, layer, z) if back else packed_weights(packed, layer, z)
+            qkv, out, up, down = weights(params, layer, z)
+            if which % 4 == 0:
+                pack_panels(views[0], qkv, back)
+            elif which % 4 == 1:
+                pack_panels(views[1], out, back)
+            elif which % 4 == 2:
+                pack_panels(views[2], up, back)
+            else:
+                pack_panels(views[3], down, back)
+        elif which < 2:
+            pack_panels(packed_head(packed, z)[which], ends(params, z)[2], which == 1)
+        else:
             break
-        if layer == z.L:
-            flip(flipped_head(flipped, z), ends(params, z)[2])
-            continue
-        w_qkv, w_out, w_up, w_down = weights(params, layer, z)
-        f_qkv, f_out, f_up, f_down = flipped_weights(flipped, layer, z)
-        flip(f_qkv, w_qkv)
-        flip(f_out, w_out)
-        flip(f_up, w_up)
-        flip(f_down, w_down)
 
 
 @kernel
@@ -256,14 +283,14 @@ def only_kept(out: Array, dx: Array, keep: Array, scale: float) -> None:
 
 @fragment
 def forward(
-    memory: Array, keep: Array, params: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
+    memory: Array, keep: Array, params: Array, packed: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
 ) -> None:
     """Up to the logits, which lie in work memory. inputs (S, T)."""
     S, T = inputs.shape
     M, d = S * T, z.D // z.H
     R, _, _ = padded(T, d)
     x, nf, _, dn, rf, a, _, _, logits, panel, scratch = work_memory(memory, M, S, z)
-    token, position, head = ends(params, z)
+    token, position, _ = ends(params, z)
     dropping = drop.threshold > 0
     for m in range(M):
         row, left, right = x[m], token[inputs[m // T, m % T]], position[m % T]
@@ -274,34 +301,34 @@ def forward(
         only_kept(x, x, keep[0, :M], drop.scale)
     for layer in range(z.L):
         n1, qkv, y, n2, p, r, P = layer_memory(memory, layer, M, S, z)
-        w_qkv, w_out, w_up, w_down = weights(params, layer, z)
+        w_qkv, w_out, w_up, w_down = packed_weights(packed, layer, z)
         norm_forward(n1, r[0], x)
-        multiply(qkv, n1, w_qkv, panel, False)
+        multiply_packed(qkv, n1, w_qkv, panel, False)
         for s in range(S):
             for h in range(z.H):
                 at = (s * z.H + h) * R
                 rows = slice(s * T, s * T + T)
                 attention_forward(y[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
         if dropping:
-            multiply(dn, y, w_out, panel, False)
+            multiply_packed(dn, y, w_out, panel, False)
             draw_keep(keep[2 * layer + 1, :M], first_sample, S, 2 * layer + 1, drop)
             add_kept(x, dn, keep[2 * layer + 1, :M], drop.scale)
         else:
-            multiply(x, y, w_out, panel, True)
+            multiply_packed(x, y, w_out, panel, True)
         norm_forward(n2, r[1], x)
-        multiply(p, n2, w_up, panel, False)
+        multiply_packed(p, n2, w_up, panel, False)
         square_relu_forward(a, p)
         if dropping:
-            multiply(dn, a, w_down, panel, False)
+            multiply_packed(dn, a, w_down, panel, False)
             draw_keep(keep[2 * layer + 2, :M], first_sample, S, 2 * layer + 2, drop)
             add_kept(x, dn, keep[2 * layer + 2, :M], drop.scale)
         else:
-            multiply(x, a, w_down, panel, True)
+            multiply_packed(x, a, w_down, panel, True)
     if z.final_norm:
         norm_forward(nf, rf, x)
     else:
         copy(nf, x)
-    multiply(logits, nf, head, panel, False)
+    multiply_packed(logits, nf, packed_head(packed, z)[0], panel, False)
 
 
 @kernel
@@ -332,47 +359,47 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
 
 
 @fragment
-def backward(memory: Array, keep: Array, flipped: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
+def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
     """From dloss/dlogits in work memory to the gradient of every parameter; grads (P,) is overwritten."""
     S, T = inputs.shape
     M, d = S * T, z.D // z.H
     R, _, _ = padded(T, d)
     x, nf, dx, dn, rf, a, da, dqkv, logits, panel, scratch = work_memory(memory, M, S, z)
-    head = flipped_head(flipped, z)
+    head = packed_head(packed, z)[1]
     d_token, d_position, d_head = ends(grads, z)
     dropping = drop.threshold > 0
     multiply_at(d_head, nf, logits, panel, False)
     if z.final_norm:
-        multiply(dn, logits, head, panel, False)
+        multiply_packed(dn, logits, head, panel, False)
         dx[:] = 0
         norm_backward(dx, dn, nf, rf)
     else:
-        multiply(dx, logits, head, panel, False)
+        multiply_packed(dx, logits, head, panel, False)
     for layer in range(z.L - 1, -1, -1):
         n1, qkv, y, n2, p, r, P = layer_memory(memory, layer, M, S, z)
-        w_qkv, w_out, w_up, w_down = flipped_weights(flipped, layer, z)
+        w_qkv, w_out, w_up, w_down = packed_weights_back(packed, layer, z)
         d_qkv, d_out, d_up, d_down = weights(grads, layer, z)
         branch = dx
         if dropping:
             branch = x  # the stream itself is no longer needed
             only_kept(branch, dx, keep[2 * layer + 2, :M], drop.scale)
-        multiply(da, branch, w_down, panel, False)
+        multiply_packed(da, branch, w_down, panel, False)
         square_relu_backward(a, da, p)
         multiply_at(d_down, a, branch, panel, False)
         multiply_at(d_up, n2, da, panel, False)
-        multiply(dn, da, w_up, panel, False)
+        multiply_packed(dn, da, w_up, panel, False)
         norm_backward(dx, dn, n2, r[1])
         if dropping:
             only_kept(branch, dx, keep[2 * layer + 1, :M], drop.scale)
         multiply_at(d_out, y, branch, panel, False)
-        multiply(dn, branch, w_out, panel, False)
+        multiply_packed(dn, branch, w_out, panel, False)
         for s in range(S):
             for h in range(z.H):
                 at = (s * z.H + h) * R
                 rows = slice(s * T, s * T + T)
                 attention_backward(dqkv[rows], dn[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
         multiply_at(d_qkv, n1, dqkv, panel, False)
-        multiply(dn, dqkv, w_qkv, panel, False)
+        multiply_packed(dn, dqkv, w_qkv, panel, False)
         norm_backward(dx, dn, n1, r[0])
     if dropping:
         only_kept(dx, dx, keep[0, :M], drop.scale)
@@ -387,8 +414,8 @@ def backward(memory: Array, keep: Array, flipped: Array, grads: Array, inputs: A
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, slots: Array, losses: Array, params: Array, flipped: Array, inputs: Array,
-    targets: Array, first_sample: int, memory: Array, keep: Array, drop: Dropout, z: Sizes,
+    worker: int, tickets: Array, slots: Array, losses: Array, params: Array, packed: Array, inputs: Array,
+    targets: Array, first_sample: int, memory: Array, keep: Array, clock: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
     samples = inputs.shape[0]
@@ -400,16 +427,20 @@ def gradient_worker(
             break
         last = min(first + z.S, samples)
         seen = inputs[first:last]
-        forward(memory[worker], kept, params, seen, first_sample + first, drop, z)
+        started = ticks()
+        forward(memory[worker], kept, params, packed, seen, first_sample + first, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
-        backward(memory[worker], kept, flipped, slots[unit], seen, drop, z)
+        turned = ticks()
+        backward(memory[worker], kept, packed, slots[unit], seen, drop, z)
+        clock[worker, FORWARD] += turned - started
+        clock[worker, BACKWARD] += ticks() - turned
 
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, params: Array, inputs: Array, targets: Array, memory: Array, keep: Array,
-    drop: Dropout, z: Sizes,
+    worker: int, tickets: Array, rows: Array, params: Array, packed: Array, inputs: Array, targets: Array,
+    memory: Array, keep: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """rows (units, 3): nats, counted targets, right guesses."""
     samples = inputs.shape[0]
@@ -420,15 +451,15 @@ def evaluate_worker(
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], kept, params, inputs[first:last], 0, drop, z)
+        forward(memory[worker], kept, params, packed, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, targets[first:last])
 
 
 @kernel
 def logits_worker(
-    worker: int, tickets: Array, out: Array, params: Array, inputs: Array, memory: Array, keep: Array, drop: Dropout,
-    z: Sizes,
+    worker: int, tickets: Array, out: Array, params: Array, packed: Array, inputs: Array, memory: Array, keep: Array,
+    drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """out (samples, T, V)."""
     samples = inputs.shape[0]
@@ -438,6 +469,6 @@ def logits_worker(
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], kept, params, inputs[first:last], 0, drop, z)
+        forward(memory[worker], kept, params, packed, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         copy(out[first:last], logits)

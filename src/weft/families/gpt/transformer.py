@@ -11,10 +11,11 @@ from weft.families.gpt.kernels import (
     Dropout,
     Sizes,
     evaluate_worker,
-    flip_worker,
     gradient_worker,
     keep_size,
     logits_worker,
+    pack_worker,
+    packed_total,
     scratch_size,
 )
 from weft.families.gpt.reference import dropout_threshold
@@ -33,6 +34,13 @@ def dropout_of(config: GptConfig, step: int) -> Dropout:
     return Dropout(threshold, 65536 / (65536 - threshold), config.seed, max(step, 0)) if threshold else NO_DROPOUT
 
 
+def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
+    """The weights as the units read them."""
+    packed = workers.buffer("gpt packed", (packed_total(z),), params.dtype)
+    workers.run(pack_worker, workers.tickets(), packed, params, z)
+    return packed
+
+
 def gradient(
     config: GptConfig, params: Array, inputs: Array, targets: Array, step: int, first_sample: int, slots: Array,
     losses: Array, workers: Workers,
@@ -41,11 +49,10 @@ def gradient(
     z, drop = sizes(config), dropout_of(config, step)
     memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
     keep = workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
-    flipped = workers.buffer("gpt flipped", params.shape, params.dtype)
-    workers.run(flip_worker, workers.tickets(), flipped, params, z)
+    packed = _packed(params, z, workers)
     workers.run(
-        gradient_worker, workers.tickets(), slots, losses, params, flipped, inputs, targets, first_sample, memory,
-        keep, drop, z,
+        gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
+        keep, workers.ticks, drop, z,
     )  # fmt: skip
 
 
@@ -55,7 +62,8 @@ def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, ro
     memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
     keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
     workers.run(
-        evaluate_worker, workers.tickets(), rows, params, inputs, targets, memory, keep, NO_DROPOUT, z
+        evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, keep,
+        NO_DROPOUT, z
     )  # fmt: skip
 
 
@@ -65,5 +73,6 @@ def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) ->
     memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
     keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
     out = np.empty((*inputs.shape, z.V), params.dtype)
-    workers.run(logits_worker, workers.tickets(), out, params, inputs, memory, keep, NO_DROPOUT, z)
+    packed = _packed(params, z, workers)
+    workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, keep, NO_DROPOUT, z)
     return out

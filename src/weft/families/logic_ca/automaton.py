@@ -42,7 +42,8 @@ def rollout(
         states, workers.per_worker("values", program.live_size, coef.dtype),
         neighbour_columns(samples, height, width, periodic),
         coef, fire, program.full, program.live, program.live_outputs, program.wide,
-        plan.tiles, *waits(plan, samples, height, width, periodic), steps, config.lanes,
+        plan.tiles, plan.across, len(plan.group_tiles), *waits(plan, samples, height, width, periodic),
+        steps, config.lanes,
     )  # fmt: skip
     return states
 
@@ -70,7 +71,8 @@ def gradient(
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, periodic),
-        training_coefficients(logits, hard), fire, program.full, program.live, program.adjoint, program.unread,
+        training_coefficients(logits, hard, workers), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
-        plan.tiles, *waits(plan, samples, height, width, periodic), config.ca_steps, config.lanes,
+        plan.tiles, plan.across, len(plan.group_tiles), *waits(plan, samples, height, width, periodic),
+        config.ca_steps, config.lanes,
     )  # fmt: skip

@@ -33,7 +33,10 @@ class LogicConfig(TrainConfig):
         (), description="grow: the picture; a file, lizard or letter; it sets the grid's size"
     )
     fire_rate: float = Field(1.0, gt=0, le=1, description="chance that a cell updates in a CA step; 1: synchronous")
-    residual: Literal["a", "mixed"] = Field("a", description="what gates pass on at first; mixed: a or b in perceive")
+    residual: Literal["a", "mixed", "spread", "routed"] = Field(
+        "a", description="what gates pass on at first: a; mixed, spread: a or b in perceive; routed: in update too"
+    )
+    start_logit: float = Field(10.0, gt=0, le=50, description="how surely they do: the logit of that operation")
     harden_from: float = Field(
         1.0, ge=0, le=1, description="part of the schedule where gates begin to harden; 1: never"
     )
@@ -126,6 +129,11 @@ def gate_count(config: LogicConfig) -> int:
 # Kernels that start by seeing different neighbours, and gates that are decided at random, more and more of them, in the
 # last 40 % of training (data.hardened). docs/automata.md has what this gains, and what it does not.
 _HARDENED = {"residual": "mixed", "harden_from": 0.6, "harden_full": 0.95}
+# For wirings other than the published one: all of them start alike, close to undecided; gates harden at a falling rate.
+_ROBUST = {
+    "residual": "routed", "start_logit": 5.0, "harden_from": 0.6, "harden_full": 0.95, "schedule": "hold-cosine",
+    "steps": 600,
+}  # fmt: skip
 
 _LIFE = LogicConfig(
     rule="life", height=3, width=3, boundary="periodic", channels=1, kernels=16, perceive=(8, 4, 2, 1),
@@ -169,6 +177,7 @@ TASKS = {
     "checkerboard": Task(
         presets={
             "full": _BOARD,
+            "robust": override(_BOARD, _ROBUST),
             "small": override(_BOARD, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "steps": 20, "eval_every": 10}),
         },
         summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",

@@ -7,33 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from weft.engine import rng
 from weft.engine.arrays import Array, aligned
 from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import views
-from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.families.logic_ca import automaton, data, gates, reference, verbs
 from weft.families.logic_ca.circuit_report import circuit_verb
 from weft.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
-from weft.families.logic_ca.gates import PASS_A, PASS_B, hard_coefficients, soft_coefficients
+from weft.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.tiling import Tiling, of_wave, tiling
+from weft.families.logic_ca.starts import first_passes
+from weft.families.logic_ca.tiling import Tiling, tiling, wave_tiling
 from weft.families.logic_ca.wiring import wires
-
-START_LOGIT = 10.0  # of pass-through a, in every gate
 
 
 def init(config: LogicConfig, dtype: DTypeLike) -> Array:
     """Every gate starts as almost a wire: it passes an input on, a as published."""
     logits = aligned((gate_count(config), 16), dtype)
-    passed = np.full(len(logits), PASS_A)
-    if config.residual == "mixed":
-        # All passing a, every kernel sees the same two neighbours; mixed, the kernels start by seeing all of them.
-        first, last = config.kernels * config.perceive[0], config.kernels * sum(config.perceive)
-        drawn = rng.bits((1, len(logits)), config.seed, Purpose.INIT, config.wiring_seed)[0, first:last]
-        passed[first:last][drawn == 1] = PASS_B
-    logits[np.arange(len(logits)), passed] = START_LOGIT
+    logits[np.arange(len(logits)), first_passes(config)] = config.start_logit
     return logits.reshape(-1)
 
 
@@ -48,22 +39,19 @@ def group_bytes(config: LogicConfig) -> int:
 
 
 def groups(config: LogicConfig, batch: Batch) -> Array:
-    return _tiling(config, batch).group_tiles
+    return tiling(*_sizes(config, batch)).group_tiles
 
 
-def _tiling(config: LogicConfig, batch: Batch) -> Tiling:
+def _sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:
     _, height, width, _ = batch.arrays.grids.shape
-    return tiling(batch.samples, height * width, config.lanes)
+    return batch.samples, height * width, config.lanes
 
 
 def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Tiling]:
     """The wave's samples and its part of the plan."""
-    plan = _tiling(config, batch)
-    first, last = plan.group_samples[[wave.first_group, wave.last_group]]
+    samples, plan = wave_tiling(*_sizes(config, batch), wave)
     boards = batch.arrays
-    return data.Boards(boards.grids[first:last], boards.targets[first:last], boards.fire, boards.hard), of_wave(
-        plan, wave
-    )
+    return data.Boards(boards.grids[samples], boards.targets[samples], boards.fire, boards.hard), plan
 
 
 def gradient(
@@ -75,8 +63,8 @@ def gradient(
     automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
 
 
-def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array) -> None:
-    out[:] = gates.pull_back(params.reshape(-1, 16), merged.reshape(-1, 4)).reshape(-1)
+def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
+    gates.pull_back(out.reshape(-1, 16), params.reshape(-1, 16), merged.reshape(-1, 4), workers)
 
 
 def evaluate(
@@ -104,10 +92,21 @@ def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> d
     return dict(sums)
 
 
+def gate_evaluations(config: LogicConfig) -> float:
+    """Gates × cells × CA steps × samples of one training step."""
+    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
+    return float(per_cell * config.height * config.width * config.ca_steps * config.batch_size)
+
+
 def flops(config: LogicConfig) -> float:
     """Multiply-adds count as two: 3 a gate and cell forward, twice (it is recomputed), 9 backward."""
-    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
-    return 2.0 * (3 + 3 + 9) * per_cell * config.height * config.width * config.ca_steps * config.batch_size
+    return 2.0 * (3 + 3 + 9) * gate_evaluations(config)
+
+
+def traffic(config: LogicConfig) -> float:
+    """Float32 a gate and cell: a, b and the output forward, twice (it is recomputed); backward a, b and the output's
+    adjoint are read, those of a and b read and written."""
+    return 4.0 * (3 + 3 + 7) * gate_evaluations(config)
 
 
 FAMILY = Family(
@@ -137,4 +136,5 @@ FAMILY = Family(
     report=verbs.report,
     flops=flops,
     verbs={"render": verbs.render, "circuit": circuit_verb},
+    traffic=traffic,
 )

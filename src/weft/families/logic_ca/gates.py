@@ -7,6 +7,8 @@ import numpy as np
 
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
+from weft.engine.sync import claim
+from weft.engine.workers import Workers
 
 PASS_A, PASS_B = 3, 5
 
@@ -22,16 +24,27 @@ MATRIX = np.array(
 )
 
 
+SHARE = 128  # gates a ticket
+
+
+@kernel
+def larger(a: float, b: float) -> float:
+    return a if a > b else b
+
+
 @kernel
 def subtract_largest(out: Array, logits: Array) -> None:
+    """A NaN stays one: in its own place at least."""
     for g in range(logits.shape[0]):
-        largest = logits[g, 0]
-        for i in range(1, 16):
-            # Written so that a NaN is not passed over.
-            if not logits[g, i] <= largest:
-                largest = logits[g, i]
+        row = logits[g]
+        # Four at a time: one comparison after the other would be the slowest part of a softmax.
+        a, b, c, d = row[0], row[1], row[2], row[3]
+        for i in range(4, 16, 4):
+            a, b = larger(a, row[i]), larger(b, row[i + 1])
+            c, d = larger(c, row[i + 2]), larger(d, row[i + 3])
+        largest = larger(larger(a, b), larger(c, d))
         for i in range(16):
-            out[g, i] = logits[g, i] - largest
+            out[g, i] = row[i] - largest
 
 
 @kernel
@@ -78,6 +91,35 @@ def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array)
             row[i] = p[i] * (row[i] - mean)
 
 
+@kernel
+def subtract_worker(worker: int, tickets: Array, out: Array, logits: Array) -> None:
+    while True:
+        start = claim(tickets) * SHARE
+        if start >= logits.shape[0]:
+            break
+        subtract_largest(out[start : start + SHARE], logits[start : start + SHARE])
+
+
+@kernel
+def mix_worker(worker: int, tickets: Array, coef: Array, weights: Array, matrix: Array) -> None:
+    while True:
+        start = claim(tickets) * SHARE
+        if start >= weights.shape[0]:
+            break
+        normalise(weights[start : start + SHARE])
+        mix(coef[start : start + SHARE], weights[start : start + SHARE], matrix)
+
+
+@kernel
+def pull_back_worker(worker: int, tickets: Array, gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+    while True:
+        start = claim(tickets) * SHARE
+        if start >= weights.shape[0]:
+            break
+        end = start + SHARE
+        pull_back_gates(gradient[start:end], weights[start:end], sums[start:end], matrix)
+
+
 def gate_weights(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
     weights = np.empty_like(logits)
@@ -99,16 +141,27 @@ def hard_coefficients(logits: Array) -> Array:
     return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
 
 
-def training_coefficients(logits: Array, hard: Array) -> Array:
-    """(G, 4): soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft (straight-through)."""
-    coef = soft_coefficients(logits)
+def shared_weights(logits: Array, workers: Workers) -> Array:
+    """Where training_coefficients leaves the softmax of the step's logits, for pull_back."""
+    return workers.buffer("gate weights", logits.shape, logits.dtype)
+
+
+def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array:
+    """(G, 4): soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft (straight-through).
+
+    The soft ones are soft_coefficients, shared among the workers.
+    """
+    coef = workers.buffer("coefficients", (len(logits), 4), logits.dtype)
+    weights = shared_weights(logits, workers)
+    workers.run(subtract_worker, workers.tickets(), weights, logits)
+    np.exp(weights, out=weights)
+    workers.run(mix_worker, workers.tickets(), coef, weights, MATRIX.astype(logits.dtype))
     if hard.size:
         coef[hard] = hard_coefficients(logits[hard])
     return coef
 
 
-def pull_back(logits: Array, sums: Array) -> Array:
-    """d loss / d logits (G, 16) from the merged sums (G, 4)."""
-    gradient = np.empty_like(logits)
-    pull_back_gates(gradient, gate_weights(logits), sums, MATRIX.astype(logits.dtype))
-    return gradient
+def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
+    """d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
+    weights = shared_weights(logits, workers)
+    workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, MATRIX.astype(logits.dtype))

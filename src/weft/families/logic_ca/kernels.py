@@ -75,6 +75,16 @@ def wait_for_neighbours(progress: Array, wait_starts: Array, wait_units: Array, 
 
 
 @kernel
+def preferred(place: int, across: Array, spread: bool) -> int:
+    """The unit at a place of the order that workers prefer.
+
+    Where there are as many groups as workers, group by group: a worker then seldom waits for another. Where there are
+    fewer, a worker gets tiles of several groups: when one waits for a slower neighbour, the other can go on.
+    """
+    return across[place] if spread else place
+
+
+@kernel
 def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: int, start: int, count: int) -> None:
     """Cells that do not fire at CA step t keep their state, in all channels."""
     if fire.shape[0] == 0:
@@ -164,7 +174,7 @@ def forward_worker(
     worker: int, claims: Array, progress: Array, clock: Array,
     states: Array, values: Array, neighbours: Array, coef: Array, fire: Array,
     full: Array, live: Array, live_outputs: Array, wide: int,
-    tiles: Array, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+    tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
     """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
     units, depth, mine = tiles.size - 1, states.shape[0], values[worker]
@@ -175,7 +185,7 @@ def forward_worker(
         if cursor == units:
             t, cursor = t + 1, 0
             continue
-        u = unit_at(cursor, first, units)
+        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
         begin = ticks()
         wait_for_neighbours(progress, wait_starts, wait_units, u, t)
         ready = ticks()
@@ -196,7 +206,7 @@ def gradient_worker(
     values: Array, adjoint: Array, neighbours: Array, coef: Array, fire: Array,
     full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
-    wide: int, tiles: Array, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+    wide: int, tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
     units, channels = tiles.size - 1, states.shape[1]
@@ -209,7 +219,7 @@ def gradient_worker(
         if cursor == units:
             level, cursor = level + 1, 0
             continue
-        u = unit_at(cursor, first, units)
+        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
         begin = ticks()
         wait_for_neighbours(progress, wait_starts, wait_units, u, level)
         ready = ticks()

@@ -95,7 +95,8 @@ class LogicModel:
             total.push(sums.reshape(units, -1), team)
             loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
-            gradient = pull_back(logits, merged)
+            gradient = np.empty_like(logits)
+            pull_back(gradient, logits, merged, team)
             return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
 
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,10 +58,16 @@ class Shelf:
         return self.end - 1
 
 
+_recent: list[Any] = []  # the config, wires and program of the last call: every training step asks for the same one
+
+
 def compile_program(config: LogicConfig, wires: Mapping[str, Array]) -> Program:
     """The program for a config and its wires; built once, as it depends on nothing else."""
-    key = tuple((name, array.tobytes()) for name, array in sorted(wires.items()))
-    return _compile(config.channels, config.kernels, config.perceive, config.update, config.lanes, key)
+    if not (_recent and _recent[0] is config and _recent[1] is wires):
+        key = tuple((name, array.tobytes()) for name, array in sorted(wires.items()))
+        program = _compile(config.channels, config.kernels, config.perceive, config.update, config.lanes, key)
+        _recent[:] = config, wires, program
+    return cast(Program, _recent[2])
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ class Tiling(NamedTuple):
     group_tiles: Array  # (groups,)
     tiles: Array  # (units + 1,) first cell of each unit
     tile_group: Array  # (units,)
+    across: Array  # (units,) the units, first tiles of all groups first: the order for more workers than groups
 
 
 @lru_cache(maxsize=32)
@@ -35,7 +36,20 @@ def tiling(samples: int, cells: int, lanes: int) -> Tiling:
         cuts = near_equal(cells, per_group)[:-1]
         tiles = np.append((np.arange(samples)[:, None] * cells + cuts).ravel(), samples * cells)
     group_tiles = np.full(groups, per_group, np.int64)
-    return Tiling(group_samples, group_tiles, tiles.astype(np.int64), np.repeat(np.arange(groups), per_group))
+    tile_group = np.repeat(np.arange(groups), per_group)
+    return Tiling(group_samples, group_tiles, tiles.astype(np.int64), tile_group, _across(groups, per_group))
+
+
+def _across(groups: int, per_group: int) -> Array:
+    return np.arange(groups * per_group, dtype=np.int64).reshape(groups, per_group).T.ravel()
+
+
+@lru_cache(maxsize=32)
+def wave_tiling(samples: int, cells: int, lanes: int, wave: Wave) -> tuple[slice, Tiling]:
+    """The samples of a wave, and its part of the step's plan."""
+    plan = tiling(samples, cells, lanes)
+    first, last = plan.group_samples[[wave.first_group, wave.last_group]]
+    return slice(first, last), of_wave(plan, wave)
 
 
 def of_wave(plan: Tiling, wave: Wave) -> Tiling:
@@ -43,8 +57,13 @@ def of_wave(plan: Tiling, wave: Wave) -> Tiling:
     groups, units = slice(wave.first_group, wave.last_group), slice(wave.first_unit, wave.last_unit)
     samples = plan.group_samples[wave.first_group : wave.last_group + 1]
     tiles = plan.tiles[wave.first_unit : wave.last_unit + 1]
+    group_tiles = plan.group_tiles[groups]
     return Tiling(
-        samples - samples[0], plan.group_tiles[groups], tiles - tiles[0], plan.tile_group[units] - wave.first_group
+        samples - samples[0],
+        group_tiles,
+        tiles - tiles[0],
+        plan.tile_group[units] - wave.first_group,
+        _across(len(group_tiles), int(group_tiles[0])),
     )
 
 

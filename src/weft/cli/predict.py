@@ -1,0 +1,28 @@
+"""weft predict"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft import api
+from weft.cli.common import CheckpointOption, RunPath
+from weft.errors import WeftError
+
+
+def predict(
+    folder: RunPath,
+    expression: Annotated[str, typer.Argument(help='such as "(and x (or x y))"', metavar="EXPRESSION")],
+    checkpoint: CheckpointOption = "last",
+) -> None:
+    """Rewrite an expression step by step, as the trained network does."""
+    run = api.open_run(folder)
+    if "predict" not in run.family.verbs:
+        raise WeftError(f"{folder} is a {run.family.name} run; predict rewrites expressions; try: weft eval {folder}")
+    found = run.family.verbs["predict"](api.load(folder, checkpoint), expression, workers=1)
+    width = len(str(len(found.texts) - 1))
+    for number, text in enumerate(found.texts):
+        typer.echo(f"{number:>{width}}  {text}")
+    if not found.ended:
+        typer.echo("not finished: the limit of steps or nodes came first (most_steps, most_nodes)")

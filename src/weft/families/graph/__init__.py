@@ -1,0 +1,1 @@
+"""Graph-to-graph networks: expressions rewritten step by step by learned edits."""

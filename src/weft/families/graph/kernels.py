@@ -1,0 +1,403 @@
+"""Compiled message passing over graphs in CSR form: forward and backward of one unit, and the workers that share units.
+
+Shapes: n nodes of the unit, H width, M kinds of neighbours (children, parents), W = (1 + M)·H, L layers, C classes of
+all heads side by side. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
+slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR
+lists: nothing is scattered, and the backward pass gathers along the transposed lists (parents for children, and the
+other way round).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.engine.arrays import Array
+from weft.engine.jit import kernel
+from weft.engine.lanes import exp
+from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
+from weft.families.graph.products import multiply, multiply_at
+from weft.families.graph.sinkhorn import structural_loss
+
+LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number
+
+
+class Store(NamedTuple):
+    """Graphs, one after the other. Edges name nodes by their number in the graph."""
+
+    nodes: Array  # (graphs + 1,) where each graph's nodes begin
+    row_starts: Array  # (nodes + 1,) CSR over …
+    rows: Array  # … feature rows of `embed`: one for each place a node stands in
+    edge_starts: Array  # (M, nodes + 1) CSR over …
+    edges: Array  # (M, edges) … neighbours
+    targets: Array  # (nodes, 4) the class each head should choose
+    labels: Array  # (nodes,) label numbers
+    parents: Array  # (nodes,) parents in the tree, −1 for its root
+    next_nodes: Array  # (graphs + 1,) the same of the graphs they should become …
+    next_labels: Array
+    next_parents: Array
+
+
+class Sizes(NamedTuple):
+    """What the kernels need to know of a config."""
+
+    width: int
+    layers: int
+    kinds: int
+    embed: int  # rows
+    heads: tuple[int, int, int, int]
+    classes: int  # C
+    relu: bool
+    sinkhorn: float
+    sinkhorn_steps: int
+    temperature: float
+    gives: Array  # (labels,) the action head's class, less FIRST_LABEL, that gives a label; −1 where none does
+
+
+@kernel
+def unit_size(store: Store, chosen: Array, first: int, last: int) -> int:
+    n = 0
+    for g in chosen[first:last]:
+        n += store.nodes[g + 1] - store.nodes[g]
+    return n
+
+
+@kernel
+def embed_forward(x: Array, table: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """x (n, ≥ H): the sum of each node's feature rows."""
+    i = 0
+    for g in chosen[first:last]:
+        for node in range(store.nodes[g], store.nodes[g + 1]):
+            out = x[i, :H]
+            begin = store.row_starts[node]
+            row = table[store.rows[begin]]
+            for j in range(H):
+                out[j] = row[j]
+            for e in range(begin + 1, store.row_starts[node + 1]):
+                row = table[store.rows[e]]
+                for j in range(H):
+                    out[j] += row[j]
+            i += 1
+
+
+@kernel
+def embed_backward(dtable: Array, dx: Array, store: Store, chosen: Array, first: int, last: int) -> None:
+    """Rows of the unit's own gradient, in the order of nodes."""
+    dtable[:] = 0
+    i = 0
+    for g in chosen[first:last]:
+        for node in range(store.nodes[g], store.nodes[g + 1]):
+            source = dx[i]
+            for e in range(store.row_starts[node], store.row_starts[node + 1]):
+                row = dtable[store.rows[e]]
+                for j in range(source.size):
+                    row[j] += source[j]
+            i += 1
+
+
+@kernel
+def gather_forward(x: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """x (n, W): columns from H on become sums over neighbours of the first H columns."""
+    for kind in range(store.edges.shape[0]):
+        starts, edges = store.edge_starts[kind], store.edges[kind]
+        column = (1 + kind) * H
+        base = i = 0
+        for g in chosen[first:last]:
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                out = x[i, column : column + H]
+                begin, end = starts[node], starts[node + 1]
+                if begin == end:
+                    for j in range(H):
+                        out[j] = 0
+                else:
+                    row = x[base + edges[begin], :H]
+                    for j in range(H):
+                        out[j] = row[j]
+                    for e in range(begin + 1, end):
+                        row = x[base + edges[e], :H]
+                        for j in range(H):
+                            out[j] += row[j]
+                i += 1
+            base = i
+
+
+@kernel
+def gather_backward(dh: Array, dx: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """dh (n, H) from dx (n, W): what reached a node itself, and what reached sums that it was part of."""
+    kinds = store.edges.shape[0]
+    for i in range(dh.shape[0]):
+        out, row = dh[i], dx[i, :H]
+        for j in range(H):
+            out[j] = row[j]
+    for kind in range(kinds):
+        transposed = kinds - 1 - kind
+        starts, edges = store.edge_starts[transposed], store.edges[transposed]
+        column = (1 + kind) * H
+        base = i = 0
+        for g in chosen[first:last]:
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                out = dh[i]
+                for e in range(starts[node], starts[node + 1]):
+                    row = dx[base + edges[e], column : column + H]
+                    for j in range(H):
+                        out[j] += row[j]
+                i += 1
+            base = i
+
+
+@kernel
+def activate(h: Array, slope: Array, bias: Array, relu: bool) -> None:
+    """The first H columns of h hold a and become φ(a + bias); slope (n, H) becomes φ′.
+
+    bend: φ(x) = ½ x (1 + x / √(1 + x²)), smooth, close to x above and to 0 below, and made of operations vectors have.
+    """
+    one, half = h.dtype.type(1), h.dtype.type(0.5)
+    zero = h.dtype.type(0)
+    for i in range(h.shape[0]):
+        row, out = h[i, : bias.size], slope[i]
+        if relu:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                out[j] = zero if x < zero else one  # a NaN passes on
+                row[j] = zero if x < zero else x
+        else:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                s = x / np.sqrt(one + x * x)
+                row[j] = half * x * (one + s)
+                out[j] = half * (one + s * (one + one - s * s))
+
+
+@kernel
+def transpose(out: Array, a: Array) -> None:
+    """out (n, m) from a (m, n)."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = a[j, i]
+
+
+@kernel
+def turn_weights(turned: Array, params: Array, sizes: Sizes) -> None:
+    """What the backward pass needs once a step: each layer's weights transposed, (H, W), and the heads', (C, H)."""
+    H, C = sizes.width, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset, place = sizes.embed * H, 0
+    for _ in range(sizes.layers):
+        transpose(turned[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
+        offset += W * H + H
+        place += W * H
+    transpose(turned[place : place + H * C].reshape(C, H), params[offset : offset + H * C].reshape(H, C))
+
+
+@kernel
+def network_forward(
+    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, panel: Array, sizes: Sizes,
+    store: Store, chosen: Array, first: int, last: int,
+) -> None:  # fmt: skip
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset = sizes.embed * H
+    embed_forward(x[0], params[:offset].reshape(sizes.embed, H), store, chosen, first, last, H)
+    for layer in range(L):
+        weights = params[offset : offset + W * H].reshape(W, H)
+        bias = params[offset + W * H : offset + W * H + H]
+        offset += W * H + H
+        gather_forward(x[layer], store, chosen, first, last, H)
+        out = x[layer + 1] if layer + 1 < L else last_h
+        multiply(out[:, :H], x[layer], weights, panel)
+        activate(out, slope[layer], bias, sizes.relu)
+    multiply(logits, last_h, params[offset : offset + H * C].reshape(H, C), panel)
+    bias = params[offset + H * C : offset + H * C + C]
+    for i in range(logits.shape[0]):
+        row = logits[i]
+        for j in range(C):
+            row[j] += bias[j]
+
+
+@kernel
+def network_backward(
+    slot: Array, dh: Array, dx: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
+    panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
+) -> None:  # fmt: skip
+    """Fill the unit's slot from dlogits; dh (n, H) and dx (n, W) are scratch."""
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset = sizes.embed * H + L * (W * H + H)
+    place = L * W * H
+    multiply_at(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, panel)
+    column_sums(slot[offset + H * C : offset + H * C + C], dlogits)
+    multiply(dh, dlogits, turned[place : place + H * C].reshape(C, H), panel)
+    for layer in range(L - 1, -1, -1):
+        offset -= W * H + H
+        place -= W * H
+        for i in range(dh.shape[0]):
+            row, factor = dh[i], slope[layer, i]
+            for j in range(H):
+                row[j] *= factor[j]
+        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
+        column_sums(slot[offset + W * H : offset + W * H + H], dh)
+        multiply(dx, dh, turned[place : place + W * H].reshape(H, W), panel)
+        gather_backward(dh, dx, store, chosen, first, last, H)
+    embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
+
+
+@kernel
+def column_sums(out: Array, rows: Array) -> None:
+    out[:] = 0
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(out.size):
+            out[j] += row[j]
+
+
+@kernel
+def softmax_heads(logits: Array, heads: tuple[int, int, int, int]) -> None:
+    """Logits (n, C) become probabilities, head by head."""
+    for i in range(logits.shape[0]):
+        begin = 0
+        for size in heads:
+            row = logits[i, begin : begin + size]
+            begin += size
+            if size > 0:
+                largest = row[0]
+                for j in range(1, size):
+                    if not row[j] <= largest:  # so that a NaN wins
+                        largest = row[j]
+                for j in range(size):
+                    row[j] -= largest
+    flat = logits.reshape(-1)
+    for j in range(flat.size):
+        flat[j] = exp(flat[j])
+    for i in range(logits.shape[0]):
+        begin = 0
+        for size in heads:
+            row = logits[i, begin : begin + size]
+            begin += size
+            if size > 0:
+                total = row[0]
+                for j in range(1, size):
+                    total += row[j]
+                scale = logits.dtype.type(1) / total
+                for j in range(size):
+                    row[j] *= scale
+
+
+@kernel
+def cross_entropy(
+    probabilities: Array, heads: tuple[int, int, int, int], store: Store, chosen: Array, first: int, last: int
+) -> float:
+    """Σ −log p of the wanted classes; the probabilities become the gradient, p − 1 where wanted."""
+    loss = 0.0
+    one = probabilities.dtype.type(1)
+    i = 0
+    for g in chosen[first:last]:
+        for node in range(store.nodes[g], store.nodes[g + 1]):
+            begin = 0
+            for head in range(len(heads)):
+                if heads[head] > 0:
+                    place = begin + store.targets[node, head]
+                    p = np.float64(probabilities[i, place])
+                    loss -= np.log(LEAST if p < LEAST else p)
+                    probabilities[i, place] -= one
+                begin += heads[head]
+            i += 1
+    return loss
+
+
+@kernel
+def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """A worker's memory as (x, slope, last_h, logits, dx, dh)."""
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    a = L * n * W
+    b = a + L * n * H
+    c = b + n * H
+    d = c + n * C
+    e = d + n * W
+    return (
+        space[:a].reshape(L, n, W), space[a:b].reshape(L, n, H), space[b:c].reshape(n, H), space[c:d].reshape(n, C),
+        space[d:e].reshape(n, W), space[e : e + n * H].reshape(n, H),
+    )  # fmt: skip
+
+
+@kernel
+def gradient_worker(
+    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array,
+    panels: Array, params: Array, sizes: Sizes, scratch: Array, store: Store, chosen: Array, cuts: Array,
+) -> None:  # fmt: skip
+    """One row of slots and losses a unit; cuts (units + 1,) are places in `chosen`."""
+    heads = sizes.heads
+    fresh = True
+    while True:
+        u = claim(tickets)
+        if u >= cuts.size - 1:
+            break
+        begin = ticks()
+        if fresh:
+            turn_weights(turned[worker], params, sizes)
+            fresh = False
+        first, last = cuts[u], cuts[u + 1]
+        n = unit_size(store, chosen, first, last)
+        x, slope, last_h, logits, dx, dh = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
+        )  # fmt: skip
+        softmax_heads(logits, heads)
+        halfway = ticks()
+        loss = 0.0
+        if sizes.sinkhorn > 0:
+            extra = scratch[worker, : n * heads[0]].reshape(n, heads[0])
+            rest = scratch[worker, n * heads[0] :]
+            loss += structural_loss(extra, logits, rest, sizes, store, chosen, first, last)
+        loss += cross_entropy(logits, heads, store, chosen, first, last)
+        if sizes.sinkhorn > 0:
+            for i in range(n):
+                for j in range(heads[0]):
+                    logits[i, j] += extra[i, j]
+        network_backward(
+            slots[u], dh, dx, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen,
+            first, last,
+        )  # fmt: skip
+        losses[u, 0] = loss
+        clock[worker, FORWARD] += halfway - begin
+        clock[worker, BACKWARD] += ticks() - halfway
+
+
+@kernel
+def evaluate_worker(
+    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, panels: Array, params: Array, sizes: Sizes,
+    store: Store, chosen: Array, cuts: Array, starts: Array,
+) -> None:  # fmt: skip
+    """rows (units, 2): cross-entropy and graphs whose every edit is right. choices (nodes, 4): the most likely classes;
+    starts (chosen,) is where each graph's begin."""
+    heads = sizes.heads
+    while True:
+        u = claim(tickets)
+        if u >= cuts.size - 1:
+            break
+        first, last = cuts[u], cuts[u + 1]
+        n = unit_size(store, chosen, first, last)
+        x, slope, last_h, logits, _, _ = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
+        )  # fmt: skip
+        softmax_heads(logits, heads)
+        i, exact = 0, 0
+        for k in range(first, last):
+            g = chosen[k]
+            wrong = 0
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                begin = 0
+                for head in range(len(heads)):
+                    best = 0
+                    for j in range(1, heads[head]):
+                        if logits[i, begin + j] > logits[i, begin + best]:
+                            best = j
+                    choices[starts[k] + node - store.nodes[g], head] = best
+                    wrong += best != store.targets[node, head]
+                    begin += heads[head]
+                i += 1
+            exact += wrong == 0
+        rows[u, 0] = cross_entropy(logits, heads, store, chosen, first, last)
+        rows[u, 1] = exact

@@ -1,0 +1,125 @@
+"""Lays out memory and hands units to the workers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from weft.engine.arrays import Array
+from weft.engine.jit import kernel
+from weft.engine.lanes import panel_size
+from weft.engine.workers import Workers
+from weft.families.graph.config import FIRST_POSITION, GraphConfig
+from weft.families.graph.kernels import Sizes, Store, evaluate_worker, gradient_worker, unit_size
+from weft.families.graph.sinkhorn import scratch_size
+
+NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
+INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
+
+
+@lru_cache(maxsize=8)
+def sizes_of(config: GraphConfig) -> Sizes:
+    gives = [config.relabels.index(label) if label in config.relabels else -1 for label in config.labels]
+    a, b, c, d = config.head_sizes
+    return Sizes(
+        config.width, config.layers, config.kinds, len(config.labels) * (config.positions + FIRST_POSITION),
+        (a, b, c, d), sum(config.head_sizes), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps,
+        config.sinkhorn_temperature, np.array(gives, np.int64),
+    )  # fmt: skip
+
+
+@kernel
+def largest_unit(store: Store, chosen: Array, cuts: Array) -> int:
+    most = 0
+    for u in range(cuts.size - 1):
+        most = max(most, unit_size(store, chosen, cuts[u], cuts[u + 1]))
+    return most
+
+
+def node_numbers(config: GraphConfig) -> int:
+    """Numbers a node takes in a worker's memory (kernels.cut_space)."""
+    H = config.width
+    wide = (1 + config.kinds) * H
+    return config.layers * (wide + H) + 2 * H + wide + sum(config.head_sizes)
+
+
+def flops(config: GraphConfig, nodes: int) -> float:
+    """The products of a gradient: forward, and twice backward."""
+    H = config.width
+    return 6.0 * nodes * (config.layers * (1 + config.kinds) * H * H + H * sum(config.head_sizes))
+
+
+def _run(
+    config: GraphConfig, store: Store, chosen: Array, cuts: Array, workers: Workers, body: Any, *args: Any
+) -> None:
+    """On every worker; or here, where there is too little to do for a wake-up. Who computes changes no bit."""
+    alone = cuts.size == 2 or flops(config, unit_size(store, chosen, cuts[0], cuts[-1])) < INLINE_FLOPS
+    if alone:
+        body(0, *args)
+    else:
+        workers.run(body, *args)
+
+
+def _unit_nodes(store: Store, chosen: Array, cuts: Array) -> int:
+    """Nodes of the largest unit, in whole blocks."""
+    return -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
+
+
+def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
+
+
+def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
+    """Each worker's copy of the weights, transposed (kernels.turn_weights)."""
+    layer = (1 + config.kinds) * config.width * config.width
+    size = config.layers * layer + config.width * sum(config.head_sizes)
+    return workers.per_worker("graph weights", size, dtype)
+
+
+def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the products, whose sums run over nodes, wide rows or classes."""
+    deepest = max(nodes, (1 + config.kinds) * config.width, sum(config.head_sizes))
+    return workers.per_worker("graph panels", int(panel_size(deepest)), dtype)
+
+
+def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the structural loss: its gradient for a unit, and what the largest graph needs."""
+    size = 1
+    if config.sinkhorn:
+        largest = int(max(np.diff(store.nodes).max(), np.diff(store.next_nodes).max()))
+        classes = config.head_sizes[0]
+        size = nodes * classes + scratch_size(largest, config.sinkhorn_steps, classes)
+    return workers.per_worker("graph sinkhorn", size, dtype)
+
+
+def gradient(
+    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, slots: Array, losses: Array,
+    workers: Workers,
+) -> None:  # fmt: skip
+    """One row of slots and losses for every unit of `cuts`."""
+    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
+    _run(
+        config, store, chosen, cuts, workers, gradient_worker, workers.tickets(), workers.ticks, slots, losses,
+        _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
+        _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        _sinkhorn(config, store, nodes, dtype, workers), store, chosen, cuts,
+    )  # fmt: skip
+
+
+def evaluate(
+    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, rows: Array, workers: Workers
+) -> Array:
+    """rows (units, 2): cross-entropy, graphs with every edit right. Returns the classes chosen, (nodes, 4)."""
+    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
+    counts = np.diff(store.nodes)[chosen]
+    starts = np.cumsum(counts) - counts
+    choices = np.empty((int(counts.sum()), 4), np.int32)
+    _run(
+        config, store, chosen, cuts, workers, evaluate_worker, workers.tickets(), rows, choices,
+        _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        store, chosen, cuts, starts,
+    )  # fmt: skip
+    return choices

@@ -1,0 +1,103 @@
+"""What one can do with a trained network: test it, watch it rewrite, draw it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.config import override
+from weft.engine.family import Report
+from weft.engine.workers import Workers, team_of
+from weft.families.graph.data import series_of
+from weft.families.graph.edits import optimal_mapping
+from weft.families.graph.expressions import Tree, subtree, text_of
+from weft.families.graph.model import GraphModel, Rewriting
+from weft.families.graph.series import SPLITS
+
+TESTED = 500  # series of each split
+SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture …
+DRAWN_FROM = 12  # … the longest of so many
+STEPS_A_ROW = 4
+
+
+def copied(model: GraphModel, tree: Tree) -> Tree:
+    """What copying the input would answer: the expression without task word and bindings."""
+    if model.config.data is None and tree.children[0]:
+        return subtree(tree, tree.children[0][-1])
+    return tree
+
+
+def mean_distance(found: Sequence[Tree], wanted: Sequence[Tree]) -> float:
+    return sum(optimal_mapping(a, b)[0] for a, b in zip(found, wanted, strict=True)) / len(wanted)
+
+
+def report(model: GraphModel, workers: Workers) -> Report:
+    """Exact answers and mean edit distance on every split, beside what needs no learning."""
+    train = series_of(model.config, "train", max(TESTED, model.config.expressions))
+    usual = Counter(text_of(one.trees[-1]) for one in train).most_common(1)[0][0]
+    common = next(one.trees[-1] for one in train if text_of(one.trees[-1]) == usual)
+    rows = []
+    for split in SPLITS:
+        series = train[:TESTED] if split == "train" else series_of(model.config, split, TESTED)
+        if not series:
+            continue
+        wanted = [one.trees[-1] for one in series]
+        answers = model.rewrite([one.trees[0] for one in series], workers)
+        followed = sum(ours.ended and ours.trees == one.trees for ours, one in zip(answers, series, strict=True))
+        who: dict[str, list[Tree]] = {
+            "network": [answer.trees[-1] for answer in answers],
+            "copy the input": [copied(model, one.trees[0]) for one in series],
+            f"always {usual}": [common] * len(series),
+        }
+        for name, trees in who.items():
+            exact = sum(a == b for a, b in zip(trees, wanted, strict=True))
+            rows.append(
+                {
+                    "split": split,
+                    "who": name,
+                    "expressions": len(series),
+                    "exact": f"{100 * exact / len(series):.1f} %",
+                    "whole series": f"{100 * followed / len(series):.1f} %" if name == "network" else "",
+                    "mean edit distance": f"{mean_distance(trees, wanted):.3f}",
+                }
+            )
+    return Report(rows)
+
+
+def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto") -> Rewriting:
+    """The network's rewriting of one expression."""
+    return model.rewrite([model.parse(text)], workers)[0]
+
+
+def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | Workers = "auto") -> list[Path]:
+    """answers.png: unseen and larger expressions with the network's answer and the target; series.png: one rewriting,
+    step by step."""
+    from weft.report.graphs import Drawing, save_trees
+
+    config = override(model.config, {"seed": seed})
+    rows, longest = [], None
+    with team_of(workers) as team:
+        for split, count in SHOWN.items():
+            series = series_of(config, split, DRAWN_FROM)
+            # Long series that end in something to look at. Ties go to the first.
+            series = sorted(series, key=lambda one: -len(one.trees) - len(one.trees[-1].labels))[:count]
+            for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
+                start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
+                rows.append(
+                    [
+                        Drawing(start.labels, start.parents, f"{split}: input"),
+                        Drawing(answer.labels, answer.parents, "network", found.ended and answer == target),
+                        Drawing(target.labels, target.parents, "target"),
+                    ]
+                )
+                if longest is None:
+                    longest = found
+    assert longest is not None
+    steps = [Drawing(tree.labels, tree.parents, f"step {i}" if i else "input") for i, tree in enumerate(longest.trees)]
+    sheet = [steps[i : i + STEPS_A_ROW] for i in range(0, len(steps), STEPS_A_ROW)]
+    name = config.rule if config.data is None else Path(config.data).name
+    return [
+        save_trees(folder / "answers.png", rows, f"{name}: input, the network's answer, the target"),
+        save_trees(folder / "series.png", sheet, f"{name}: one rewriting, step by step"),
+    ]

@@ -1,0 +1,101 @@
+"""The contest without a clock: who is let in, and what is made of the times."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.bench import bounds, contest
+from weft.bench.contest import Contestant, compare_with, open_field, prove, torch_hashes
+from weft.bench.peers import PEERS, Peer
+from weft.bench.runner import Spec
+from weft.config import override
+from weft.errors import WeftError
+from weft.families import discover, find_preset, find_task
+
+FAMILY, TASK = find_task("life")
+CONFIG = find_preset("life", "small")
+
+
+def test_ratios():
+    rows = [
+        {"system": "weft", "threads": 1, "median": 8.0},
+        {"system": "weft", "threads": 2, "median": 5.0},
+        {"system": "weft", "threads": 4, "median": 5.0},
+        {"system": "peer", "threads": 2, "median": 50.0},
+        {"system": "bound", "threads": 1, "median": 4.0},
+    ]
+    for row in rows:
+        compare_with(rows, row, "bound", cores=2)
+    assert [row["speed_up"] for row in rows[:3]] == [1.0, 1.6, 1.6]
+    assert [row["of_ideal"] for row in rows[:3]] == [1.0, 0.8, 0.8]  # four workers on two cores: ideal is two
+    assert [row["of_bound"] for row in rows[:3]] == [0.5, 0.4, 0.4]
+    assert rows[3]["times_slower"] == 10.0
+    assert "times_slower" not in rows[4]
+
+
+def test_a_peer_with_other_losses_is_left_out():
+    peer = next(peer for peer in PEERS["logic_ca"] if peer.module == "logic_torch")
+    with open_field(FAMILY, CONFIG, lambda text: None) as field:
+        row = field.enter_peer(peer, 1, [1.0, 2.0, 3.0])
+        assert row is not None
+        assert row["absent"].startswith("not the same model: its first losses are [")
+        assert field.contestants == []
+        ours = field.enter("weft", 1).first["losses"]
+        assert field.enter_peer(peer, 1, ours) is None
+        assert [contestant.system for contestant in field.contestants] == ["weft", "PyTorch eager"]
+        field.contestants[1].take_turn(3)
+        found = field.contestants[1].row()
+    assert found["steps"] == 3
+    assert 0 < found["fastest"] <= found["median"] <= found["slowest"]
+    assert found["peak_megabytes"] > 1
+
+
+def test_a_peer_that_is_not_there_or_breaks_is_named_and_no_error():
+    with open_field(FAMILY, CONFIG, lambda text: None) as field:
+        absent = field.enter_peer(Peer("nobody", "x", ("weft_has_no_such_package",), {}), 1, [])
+        assert absent == {"system": "nobody", "threads": 1, "absent": "weft_has_no_such_package not installed"}
+        broken = field.enter_peer(Peer("broken", "no_such_module", (), {}), 1, [])
+        assert broken is not None
+        assert "No module named 'weft.bench.peers.no_such_module'" in broken["absent"]
+
+
+def test_a_measuring_process_that_dies_is_an_error():
+    contestant = Contestant("weft", Spec("no such family", {}, 1))
+    with pytest.raises(WeftError, match="measuring process of weft ended with 1: KeyError"):
+        contestant.first_steps()
+    contestant.close()
+
+
+def test_nothing_wrong_is_timed(monkeypatch):
+    assert prove(FAMILY, TASK, CONFIG, [1, 2])["largest_gradient_error"] < 1e-6
+    wrong = FAMILY.__class__(**{**vars(FAMILY), "reference": lambda *ignored: 1.0})
+    with pytest.raises(WeftError, match=r"the reference says 1\.0"):
+        prove(wrong, TASK, CONFIG, [1])
+    monkeypatch.setattr(contest, "finite_difference_error", lambda family, config: 1e-3)
+    with pytest.raises(WeftError, match=r"off by 1\.0e-03"):
+        prove(FAMILY, TASK, CONFIG, [1])
+
+
+def test_hashes_need_a_pytorch_peer():
+    nameless = FAMILY.__class__(**{**vars(FAMILY), "name": "nameless"})
+    with pytest.raises(WeftError, match="PyTorch peer of nameless cannot run"):
+        torch_hashes(nameless, CONFIG, [1], 1)
+
+
+def test_bounds():
+    """Twice the batch is twice the traffic; products of every shape run, the small ones in stacks."""
+    twice = override(CONFIG, {"batch_size": 2 * CONFIG.batch_size})
+    assert FAMILY.traffic is not None
+    assert FAMILY.traffic(twice) == 2 * FAMILY.traffic(CONFIG)
+    assert bounds.name(FAMILY) == "L2 traffic alone"
+    shapes = [(3, 4, 5, 70_000), (300, 400, 500, 2)]
+    with_products = FAMILY.__class__(**{**vars(FAMILY), "products": lambda config: shapes})
+    assert bounds.name(with_products) == "matrix products alone (BLAS)"
+    assert bounds.work(with_products, CONFIG)() == 0.0
+    assert bounds.work(FAMILY, CONFIG)() == 0.0
+    neither = FAMILY.__class__(**{**vars(FAMILY), "traffic": None})
+    assert bounds.name(neither) is None
+
+
+def test_every_family_states_a_bound():
+    assert all(bounds.name(family) for family in discover().values())

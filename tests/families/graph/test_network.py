@@ -1,0 +1,206 @@
+"""The kernels on graphs of every shape, units, decoding, and that there is learning, and none from shuffled targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft as api
+from tests.families.graph import twin
+from weft.config import override
+from weft.engine.params import views
+from weft.engine.workers import Workers
+from weft.errors import WeftError
+from weft.families import find_preset
+from weft.families.graph import network, reference
+from weft.families.graph.config import FIRST_POSITION, layout
+from weft.families.graph.data import Graph, batch_of, inputs_of, plan_units, store_of
+from weft.families.graph.edits import DELETE, Edits
+from weft.families.graph.expressions import parse, text_of
+from weft.families.graph.family import FAMILY
+from weft.families.graph.model import GraphModel, step
+from weft.verify.gradients import spread_params
+
+TINY = FAMILY.tasks["derivative"].checks[0]
+CHAIN = Graph([1] * 30, [(i, i + 1, FIRST_POSITION) for i in range(29)])
+SINGLE = Graph([3], [])
+SHARED = Graph(
+    [0, 1, 2, 3, 4],
+    [(0, 1, FIRST_POSITION), (0, 2, FIRST_POSITION + 1), (1, 3, FIRST_POSITION), (2, 3, FIRST_POSITION), (2, 4, 1),
+     (1, 4, FIRST_POSITION + 1), (0, 4, FIRST_POSITION + 1), (1, 3, FIRST_POSITION + 1)],
+)  # fmt: skip
+GRAPHS = {"chain": [CHAIN], "single": [SINGLE], "shared": [SHARED], "all": [SINGLE, CHAIN, SHARED, SINGLE, SHARED]}
+
+
+CHANGES = {
+    "edits": {}, "sinkhorn": {"sinkhorn": 1.0}, "undirected": {"directed": False}, "relu": {"activation": "relu"},
+}  # fmt: skip
+
+
+def batch_of_graphs(config, graphs):
+    """Any DAGs with random targets; each should become a chain of two nodes."""
+    draw = np.random.default_rng(0)
+    targets = [
+        [tuple(int(draw.integers(0, max(1, size))) for size in config.head_sizes) for _ in graph.labels]
+        for graph in graphs
+    ]
+    trees = [[min(i - 1, 3) for i in range(len(graph.labels))] for graph in graphs]
+    store = store_of(config, graphs, targets, trees, [([2, 5], [-1, 0])] * len(graphs))
+    return batch_of(config, store, np.arange(len(graphs)))
+
+
+def gradient_of(config, params, batch, workers=1):
+    pairs = batch.arrays
+    units = len(pairs.cuts) - 1
+    slots, losses = np.empty((units, params.size), params.dtype), np.empty((units, 1))
+    with Workers(workers) as team:
+        network.gradient(config, params, pairs.store, pairs.chosen, pairs.cuts, slots, losses, team)
+    return losses.sum() / batch.divisor, slots.sum(axis=0) / batch.divisor
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("shape", GRAPHS)
+def test_every_gradient_on_graphs_of_every_shape(shape, changes):
+    """Every element of every parameter against autograd, and the loss against the reference."""
+    config = override(TINY, changes)
+    batch = batch_of_graphs(config, GRAPHS[shape])
+    params = spread_params(FAMILY, config)
+    loss, gradient = gradient_of(config, params, batch)
+    assert loss == pytest.approx(FAMILY.reference(config, {}, params, batch), rel=1e-11)
+    named = {name: torch.tensor(part, requires_grad=True) for name, part in views(layout(config), params).items()}
+    twin.loss(config, named, {}, batch).backward()
+    for name, ours in views(layout(config), gradient).items():
+        theirs = named[name].grad.numpy()
+        np.testing.assert_allclose(ours, theirs, atol=1e-9 * (1 + np.abs(theirs).max()), err_msg=name)
+
+
+def test_all_parameters_by_finite_differences():
+    config = override(TINY, {"width": 3, "layers": 2, "sinkhorn": 0.7})
+    batch = batch_of_graphs(config, [SHARED, SINGLE])
+    params = spread_params(FAMILY, config)
+    _, gradient = gradient_of(config, params, batch)
+    for index in range(params.size):
+        moved = []
+        for sign in (1, -1):
+            shifted = params.copy()
+            shifted[index] += sign * 1e-5
+            moved.append(FAMILY.reference(config, {}, shifted, batch))
+        assert (moved[0] - moved[1]) / 2e-5 == pytest.approx(gradient[index], rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_dags_give_the_same_bits_for_any_worker_count(workers):
+    batch = batch_of_graphs(TINY, GRAPHS["all"] * 3)
+    params = spread_params(FAMILY, TINY).astype(np.float32)
+    assert len(batch.arrays.cuts) > 4
+    one, other = gradient_of(TINY, params, batch), gradient_of(TINY, params, batch, workers)
+    assert one[0] == other[0]
+    np.testing.assert_array_equal(one[1], other[1])
+
+
+def test_the_order_of_operands_matters():
+    config = find_preset("arithmetic", "small")
+    model = GraphModel(config, FAMILY.init(config, np.float64), {})
+    store = inputs_of(config, [parse("(sub 3 5)", 9), parse("(sub 5 3)", 9)])
+    first, second = (reference.head_probabilities(config, model.params, store, graph)[0][0] for graph in (0, 1))
+    assert np.abs(first - second).max() > 1e-3
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(1, 100))
+def test_units_are_balanced_and_cover_every_graph_once(sizes, unit_nodes):
+    nodes = np.concatenate([[0], np.cumsum(sizes)])
+    chosen = np.arange(len(sizes))[::-1].copy()
+    cuts = plan_units(chosen, nodes, unit_nodes)
+    assert cuts[0] == 0
+    assert cuts[-1] == len(sizes)
+    assert (np.diff(cuts) > 0).all()
+    counts = np.add.reduceat(np.array(sizes)[chosen], cuts[:-1])
+    assert len(counts) == max(1, min(len(sizes), (sum(sizes) + unit_nodes // 2) // unit_nodes))
+    if len(counts) < len(sizes) // 4:
+        assert counts.max() <= sum(sizes) / len(counts) + 2 * max(sizes)
+
+
+def test_batches_keep_eight_workers_busy():
+    config = find_preset("boolean", "full")
+    data = FAMILY.load(override(config, {"expressions": 200}))
+    big = FAMILY.batch(override(config, {"batch_size": 512}), data, 0)
+    assert len(FAMILY.groups(config, big)) >= 8
+
+
+def constant_model(config, **head):
+    """A network that says the same of every node: biases only."""
+    model = GraphModel(config, np.zeros_like(FAMILY.init(config, np.float32)), {})
+    begin = 0
+    for name, size in zip(("action", "above", "right", "first"), config.head_sizes, strict=True):
+        if name in head:
+            model.params["heads.bias"][begin + head[name]] = 9
+        begin += size
+    return model
+
+
+def test_rewriting_ends_at_a_fixed_point_or_a_limit():
+    config = override(find_preset("peano", "small"), {"most_steps": 7, "most_nodes": 20})
+    tree = parse("(add 0 0)", 9)
+    still = constant_model(config).rewrite([tree])[0]
+    assert still.ended
+    assert still.trees == [tree]
+    growing = constant_model(config, above=2).rewrite([parse("0", 9)])[0]  # S above every node, for ever
+    assert not growing.ended
+    assert [len(found.labels) for found in growing.trees] == [1, 2, 4, 8, 16, 32]
+    slow = constant_model(override(config, {"most_steps": 2}), above=2).rewrite([parse("0", 9)])[0]
+    assert not slow.ended
+    assert len(slow.trees) == 3
+    gone = constant_model(config, action=1).rewrite([tree])[0]  # everything deleted: the root stays
+    assert text_of(gone.trees[-1]) == "add"
+
+
+def test_a_step_that_changes_nothing_is_the_end():
+    tree = parse("(f x)", 9)
+    same = Edits(["f", None], [None, None], [None, None], [None, None])
+    assert step(tree, same) is None
+    gone = Edits([DELETE, DELETE], [None, None], [None, None], [None, None])
+    assert text_of(step(tree, gone)) == "f"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(and x w)", "no operator or symbol 'w'"),
+        ("(nand x y)", "did you mean and"),
+        ("(and x)", "and has 1 operands in \\(and x\\); it takes 2"),
+        ("(x y)", "x has 1 operands"),
+        ("(and x", "never closed"),
+    ],
+)
+def test_expressions_that_the_task_does_not_know_are_refused(text, words):
+    config = find_preset("boolean", "small")
+    model = GraphModel(config, FAMILY.init(config, np.float32), {})
+    with pytest.raises(WeftError, match=words):
+        model.parse(text)
+
+
+def test_the_task_word_is_added_where_it_is_missing():
+    config = find_preset("boolean", "small")
+    model = GraphModel(config, FAMILY.init(config, np.float32), {})
+    assert model.parse("(and x y)") == model.parse("(simplify (and x y))")
+
+
+def exact(config, run):
+    answers = run.model.rewrite([one.trees[0] for one in config], 1)
+    return np.mean([a.ended and a.trees == one.trees for a, one in zip(answers, config, strict=True)])
+
+
+def test_it_learns_and_from_shuffled_targets_it_does_not(tmp_path):
+    """Peano, a few hundred steps: whole unseen series exact; the same on shuffled edits is no better than copying."""
+    from weft.families.graph.series import split_series
+
+    settings = {"preset": "small", "steps": 300, "width": 32, "layers": 2, "expressions": 300, "workers": 2}
+    unseen = split_series(find_preset("peano", "small"), "unseen", 40)
+    good = api.train("peano", out=tmp_path / "good", **settings)
+    assert exact(unseen, good) > 0.99
+    bad = api.train("peano", out=tmp_path / "bad", shuffle_targets=True, **settings)
+    assert exact(unseen, bad) <= 0.05
