@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel, routine
-from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size, stay_apart
+from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size
 from weft.engine.rng import Purpose, philox
 from weft.engine.sync import claim
 from weft.families.gpt.kernels import Sizes, carve, ends, norm_forward, square_relu_forward, weights
@@ -49,7 +49,6 @@ def in_view(count: int, T: int) -> int:
 @routine
 def times(out: Array, x: Array, w: Array, add: bool) -> None:
     """out (k) = x (i) · w (i, k), + out if `add`: rows of w are read once, four at a time."""
-    stay_apart()
     if not add:
         out[:] = 0
     whole = x.size // 4 * 4
