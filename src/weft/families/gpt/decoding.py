@@ -18,7 +18,8 @@ from weft.engine.jit import fragment, kernel, routine
 from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size
 from weft.engine.rng import Purpose, philox
 from weft.engine.sync import claim
-from weft.families.gpt.kernels import Sizes, carve, ends, norm_forward, square_relu_forward, weights
+from weft.families.gpt.kernels import norm_forward, square_relu_forward
+from weft.families.gpt.weights import Sizes, carve, ends, weights
 
 BLOCK = 32  # rows of a prompt read together
 SAMPLE = int(Purpose.SAMPLE)

@@ -9,16 +9,14 @@ from weft.engine.workers import Workers
 from weft.families.gpt.config import GptConfig
 from weft.families.gpt.kernels import (
     Dropout,
-    Sizes,
     evaluate_worker,
     gradient_worker,
     keep_size,
     logits_worker,
-    pack_worker,
-    packed_total,
     scratch_size,
 )
 from weft.families.gpt.reference import dropout_threshold
+from weft.families.gpt.weights import Sizes, pack_worker, packed_total
 
 NO_DROPOUT = Dropout(0, 1.0, 0, 0)
 
