@@ -28,6 +28,7 @@ DEAR = [  # a substitution may cost more than deleting and inserting
     Costs(node_substitute=5, edge_substitute=7),
     Costs(node_insert=0.25, node_delete=0.25, node_substitute=3, edge_insert=0, edge_delete=1.5, edge_substitute=0.5),
     Costs(node_substitute=lambda a, b: 4.5 if a > b else 0.3, edge_substitute=lambda a, b: 3 * (a < b)),
+    Costs(node_substitute=lambda a, b: 1.5 * (a == b), edge_substitute=lambda a, b: 1.5 * (a == b)),
 ]
 
 
@@ -110,6 +111,31 @@ def test_loops_and_dear_substitutions_by_the_definition(costs):
         check(a, b, costs, oracle=least_mapping_cost)
 
 
+def turned(costs):
+    def cost(given):
+        return (lambda a, b: given(b, a)) if callable(given) else np.transpose(given)
+
+    return Costs(
+        costs.node_delete,
+        costs.node_insert,
+        cost(costs.node_substitute),
+        costs.edge_delete,
+        costs.edge_insert,
+        cost(costs.edge_substitute),
+    )
+
+
+@pytest.mark.parametrize("costs", [*CUSTOM, *DEAR])
+def test_turned_round_the_distance_is_the_same(costs):
+    """Rows become columns, so the search takes another way."""
+    rng = np.random.default_rng(9)
+    for number in range(120):
+        size = int(rng.integers(4, 8))  # equal sizes, or the smaller graph would be the rows both times
+        a, b = (random_graph(rng, size, 0.4, 3, 2, number % 3 == 0) for _ in range(2))
+        there, back = graph_edit_distance(a, b, costs), graph_edit_distance(b, a, turned(costs))
+        assert there.distance == pytest.approx(back.distance, rel=1e-9)
+
+
 def test_it_is_a_metric():
     rng = np.random.default_rng(11)
     for _ in range(30):
@@ -156,6 +182,16 @@ def test_a_budget_stops_the_search_and_bounds_hold(budget):
         assert stopped.lower <= whole.distance <= stopped.upper == stopped.distance
         assert stopped.exact == (stopped.lower == stopped.upper)
         assert mapping_cost(a, b, stopped.mapping) == stopped.upper
+
+
+def test_bounds_hold_wherever_the_search_is_stopped():
+    rng = np.random.default_rng(12)
+    for number in range(250):
+        a, b = (random_graph(rng, size, 0.5, 1 + number % 2) for size in rng.integers(3, 9, 2).tolist())
+        whole = graph_edit_distance(a, b)
+        for budget in range(min(whole.nodes_searched, 40)):
+            stopped = graph_edit_distance(a, b, budget=budget)
+            assert stopped.lower <= whole.distance <= stopped.upper
 
 
 def test_bounds_close_in_as_the_budget_grows():

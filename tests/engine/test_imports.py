@@ -30,7 +30,7 @@ def offenders(folder, forbidden):
 
 
 def test_the_engine_imports_no_family_and_nothing_above_it():
-    above = ("weft.families", "weft.cli", "weft.api", "weft.bench", "weft.verify", "weft.report")
+    above = ("weft.families", "weft.distance", "weft.cli", "weft.api", "weft.bench", "weft.verify", "weft.report")
     assert offenders("engine", lambda path, name: name.startswith(above)) == []
 
 
@@ -46,10 +46,18 @@ def test_a_family_imports_neither_the_trainer_nor_another_family():
     assert offenders("families", forbidden) == []
 
 
+def test_distances_import_only_the_building_blocks():
+    def forbidden(path, name):
+        outside = ("weft.families", "weft.cli", "weft.api", "weft.bench", "weft.verify", "weft.report")
+        return name in TRAINER or name.startswith(outside)
+
+    assert offenders("distance", forbidden) == []
+
+
 def test_reports_import_neither_engine_nor_families():
     assert offenders("report", lambda path, name: name.startswith(("weft.engine", "weft.families", "weft.cli"))) == []
 
 
 def test_only_the_command_line_imports_the_command_line():
-    for folder in ("engine", "families", "report", "bench", "verify"):
+    for folder in ("engine", "families", "distance", "report", "bench", "verify"):
         assert offenders(folder, lambda path, name: name.startswith("weft.cli")) == []

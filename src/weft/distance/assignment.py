@@ -21,7 +21,7 @@ from weft.engine.arrays import Array
 from weft.engine.jit import kernel
 
 MOST_NODES = 1000  # a cost for every pair of nodes, and an assignment in cubic time: about a second
-EFFORT = 2_000_000  # terms of a local search: a few milliseconds
+EFFORT = 2_000_000  # terms of the local search: 10 to 20 ms
 
 
 @kernel

@@ -6,7 +6,7 @@ adjacency (n, n) 0 where there is no edge, else 1 + the number of its label; sym
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
@@ -113,10 +113,9 @@ def codes_of(what: str, labels: Iterable[Hashable], known: dict[Hashable, int]) 
     return found
 
 
-def edge_ends(name: str, graph: Graph) -> list[tuple[int, int]]:
+def edge_ends(name: str, graph: Graph) -> Iterator[tuple[int, int]]:
     """The edges as pairs of node numbers that exist."""
     n = len(graph.labels)
-    found = []
     for edge in graph.edges:
         try:
             i, j = edge
@@ -127,17 +126,14 @@ def edge_ends(name: str, graph: Graph) -> list[tuple[int, int]]:
             ) from None
         if not (0 <= i < n and 0 <= j < n):
             raise WeftError(f"graph {name} has the edge ({i}, {j}); its nodes are 0 to {n - 1}; number them from 0")
-        found.append((i, j))
-    return found
+        yield i, j
 
 
 def _adjacency(name: str, graph: Graph, known: dict[Hashable, int]) -> Array:
-    n, edges = len(graph.labels), edge_ends(name, graph)
-    edge_labels = (None,) * len(edges) if graph.edge_labels is None else graph.edge_labels
-    if len(edge_labels) != len(edges):
-        raise WeftError(
-            f"graph {name} has {len(edges)} edges and {len(edge_labels)} edge labels; give one label an edge"
-        )
+    n, count = len(graph.labels), len(graph.edges)
+    edge_labels = (None,) * count if graph.edge_labels is None else graph.edge_labels
+    if len(edge_labels) != count:
+        raise WeftError(f"graph {name} has {count} edges and {len(edge_labels)} edge labels; give one label an edge")
     codes = codes_of(f"an edge of graph {name}", edge_labels, known)
     different = len(set(codes))
     if different > MOST_EDGE_LABELS:
@@ -145,7 +141,7 @@ def _adjacency(name: str, graph: Graph, known: dict[Hashable, int]) -> Array:
             f"graph {name} has {different} different edge labels; it may have {MOST_EDGE_LABELS}; round or group them"
         )
     at: dict[int, int] = {}
-    for (i, j), code in zip(edges, codes, strict=True):
+    for (i, j), code in zip(edge_ends(name, graph), codes, strict=True):
         if i * n + j in at:
             raise WeftError(f"graph {name} has the edge ({i}, {j}) twice; two nodes may have one; join parallel edges")
         at[i * n + j] = code + 1

@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.distance.assignment import EFFORT, assign, count_edge, edge_counts, rounded_up, star
+from weft.distance.assignment import assign, count_edge, edge_counts, rounded_up, star
 from weft.distance.costs import Prices
 from weft.distance.problem import TOLERANCE, Problem, build, improve, permutation_cost
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
+
+EFFORT = 100_000  # terms of the first local search: 1 ms, so that a short time-out is honoured
 
 
 class Search(NamedTuple):
@@ -61,29 +63,30 @@ ROW, CHILDREN, NEXT, CHILD = range(4)
 def new_search(p: Problem) -> Search:
     R, K, L = p.rows, p.node.shape[0], p.edge.shape[0]
     s = Search(
-        np.zeros((R + 1, R), np.int64),
-        np.zeros((R + 1, K), np.int64),
-        np.zeros((R + 1, R, K)),
-        np.zeros((R + 1, K)),
-        np.zeros(R + 1),
+        np.empty((R + 1, R), np.int64),
+        np.empty((R + 1, K), np.int64),
+        np.empty((R + 1, R, K)),
+        np.empty((R + 1, K)),
+        np.empty(R + 1),
         edge_counts(p.a, L),
         edge_counts(p.b, L),
-        np.zeros((R + 1, K), np.int64),
-        np.zeros((R + 1, K)),
-        np.zeros((R + 1, 4), np.int64),
+        np.empty((R + 1, K), np.int64),
+        np.empty((R + 1, K)),
+        np.empty((R + 1, 4), np.int64),
         np.empty(K, np.int64),
         np.empty(2),
         np.zeros(2, np.int64),
-        np.zeros((R, K)),
-        np.zeros(K, np.int64),
-        np.zeros(K, np.int64),
-        np.zeros(K),
-        np.zeros(K),
-        np.zeros(K),
-        np.zeros(K, np.int64),
-        np.zeros(K, np.int64),
-        np.zeros(K, np.int64),
+        np.empty((R, K)),
+        np.empty(K, np.int64),
+        np.empty(K, np.int64),
+        np.empty(K),
+        np.empty(K),
+        np.empty(K),
+        np.empty(K, np.int64),
+        np.empty(K, np.int64),
+        np.empty(K, np.int64),
     )
+    s.spent[0] = 0.0
     s.limits[UPPER] = s.limits[CUT] = np.inf
     s.state[DEPTH] = NOT_BEGUN
     for j in range(K):
@@ -185,28 +188,29 @@ def evaluate(p: Problem, s: Search, d: int) -> bool:
     if bound >= cut or r == 1:  # with one row left the bound was the cost
         return False
 
-    # A choice that cannot beat the best here cannot further down either.
+    # A choice that cannot beat the best here cannot further down either. Padding columns are all alike: one choice.
     fewest, at = c + 1, 0
     for x in range(r):
-        alive = 0
+        alive = padding = 0
         for y in range(c):
             if bound + s.cost[x, y] - s.u[x] - s.v[y] >= cut:
                 s.base[d, x, y] = np.inf
+            elif s.columns[d, y] >= p.columns:
+                padding = 1
             else:
                 alive += 1
-        if alive < fewest:
-            fewest, at = alive, x
+        if alive + padding < fewest:
+            fewest, at = alive + padding, x
     if fewest == 0:
         return False
-    count = 0
-    padding = False
+    count = padding = 0
     for y in range(c):
         if s.base[d, at, y] == np.inf:
             continue
-        if s.columns[d, y] >= p.columns:  # padding columns are all alike
-            if padding:
+        if s.columns[d, y] >= p.columns:
+            padding += 1
+            if padding > 1:
                 continue
-            padding = True
         value = bound + s.cost[at, y] - s.u[at] - s.v[y]
         k = count
         while k > 0 and s.bounds[d, k - 1] > value:
