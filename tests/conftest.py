@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 from weft.families import discover
@@ -12,3 +15,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if {"family", "task"} <= set(metafunc.fixturenames):
         pairs = [(family, task) for family in discover().values() for task in family.tasks]
         metafunc.parametrize(("family", "task"), pairs, ids=[f"{family.name}-{task}" for family, task in pairs])
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, as on a terminal; a process started in the background would ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

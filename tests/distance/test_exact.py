@@ -221,6 +221,7 @@ def test_a_time_out_is_honoured():
     assert (easy.distance, easy.exact) == (5, True)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_search():
     a, b = hard_pair()
     graph_edit_distance(TRIANGLE, TRIANGLE)

@@ -88,6 +88,7 @@ def test_a_team_can_be_lent(graphs):
         np.testing.assert_array_equal(matrix(graphs, workers=team).distance, matrix(graphs, workers=1).distance)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_all_workers(graphs):
     rng = np.random.default_rng(2)
     hard = [random_graph(rng, 40, 0.3, 1) for _ in range(4)]
