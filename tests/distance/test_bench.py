@@ -22,5 +22,5 @@ def test_no_time_is_recorded_for_wrong_values(monkeypatch):
         distance = -1.0
 
     monkeypatch.setattr(distances, "graph_edit_distance", lambda a, b: Wrong)
-    with pytest.raises(WeftError, match="at 3 nodes our distances .* are not networkx's"):
+    with pytest.raises(WeftError, match=r"at 3 nodes our distances .* are not networkx's"):
         distances.graph_distances(sizes=(3,), pairs=2, alone=())
