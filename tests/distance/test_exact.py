@@ -1,9 +1,10 @@
 """The exact distance against networkx, its mapping against a plain sum, and how a search is stopped."""
 
+import itertools
 import math
 import signal
 import threading
-import time
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.distance.oracle import as_networkx, least_mapping_cost, mapping_cost, networkx_distance, random_graph
-from weft.distance import Costs, Graph, bounds, from_networkx, graph_edit_distance
+from weft.distance import Costs, Graph, bounds, exact, from_networkx, graph_edit_distance
 
 TRIANGLE = Graph([0, 0, 0], [(0, 1), (1, 2), (2, 0)])
 CUSTOM = [
@@ -202,21 +203,23 @@ def test_bounds_close_in_as_the_budget_grows():
     assert found[0].lower < found[-1].upper
 
 
-def test_a_time_out_is_honoured():
+@pytest.mark.parametrize("timeout", [0, 0.02, 0.5])
+def test_a_time_out_is_honoured(timeout, monkeypatch):
+    """By a clock that moves a millisecond a look: the search ends at the first look past the time-out, and does only a
+    small, fixed amount of work between two looks. What that takes in real time is in docs/distance.md."""
     a, b = hard_pair()  # would take longer than anybody waits
     graph_edit_distance(TRIANGLE, TRIANGLE)
-    for timeout in (0, 0.02, 0.5):
-        started, cpu = time.perf_counter(), time.thread_time()
-        found = graph_edit_distance(a, b, timeout=timeout)
-        elapsed, cpu = time.perf_counter() - started, time.thread_time() - cpu
-        assert not found.exact
-        assert 0 < found.lower < found.upper
-        assert elapsed >= timeout
-        # The issue allows 10 % or 10 ms of waiting. A busy machine may take the processor away for longer, so the
-        # strict part is about processor time, with a margin for slow machines.
-        assert cpu <= timeout + max(0.1 * timeout, 0.05)
-        assert elapsed <= timeout + 10
-    assert found.nodes_searched > 0
+    looks = itertools.count()
+    monkeypatch.setattr(exact, "time", SimpleNamespace(perf_counter=lambda: next(looks) / 1000))
+    found = graph_edit_distance(a, b, timeout=timeout)
+    made = next(looks)
+    assert made == max(2, 1000 * timeout + 1)
+    assert found.nodes_searched <= made * max(1, exact.SHORT_SLICE // len(a.labels) ** 3)
+    assert not found.exact
+    assert 0 < found.lower < found.upper
+
+
+def test_a_time_out_that_is_not_needed_changes_nothing():
     easy = graph_edit_distance(TRIANGLE, Graph([0]), timeout=60)
     assert (easy.distance, easy.exact) == (5, True)
 
