@@ -110,5 +110,10 @@ class Family:
     traffic: Callable[[Any], float] | None = None
 
 
+def as_merged(config: Any, params: Params, merged: Array, out: Array, workers: Workers) -> None:
+    """`pull_back` of a family whose slots hold the gradient itself."""
+    out[:] = merged
+
+
 def parameter_count(family: Family, config: TrainConfig) -> int:
     return sum(int(np.prod(shape)) for _, shape in family.layout(config))

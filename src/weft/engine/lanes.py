@@ -222,8 +222,7 @@ def panel_size(depth: int) -> int:
 @kernel
 def next_width(left: int) -> int:
     """The widest tile for what is left of a row."""
-    width = min(WIDEST, max(left // LANES, 1) * LANES)
-    return width
+    return min(WIDEST, max(left // LANES, 1) * LANES)
 
 
 @kernel
@@ -388,9 +387,5 @@ def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None
                     flipped16(corner, 0, LANES, a, k * lda + r, lda, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
             for r in range(whole, m):
-                for j in range(min(width, n - c)):
-                    total = out.dtype.type(0)
-                    for i in range(count):
-                        total = fused(a[k + i, r], panel[i * width + j], total)
-                    out[r, c + j] = out[r, c + j] + total if more else total
+                last_row(out[r, c : min(c + width, n)], a[k:, r], panel, count, width, more)
             c += width

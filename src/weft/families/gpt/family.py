@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from weft.config import override
 from weft.engine import rng
 from weft.engine.arrays import Array, aligned
-from weft.engine.family import Batch, Constants, Family, Wave
+from weft.engine.family import Batch, Constants, Family, Wave, as_merged
 from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
 from weft.engine.source import read_source
@@ -104,10 +104,6 @@ def gradient(
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
-def pull_back(config: GptConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
-    out[:] = merged
-
-
 def evaluate(
     config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
 ) -> None:
@@ -157,7 +153,7 @@ FAMILY = Family(
     evaluation=data.evaluation,
     groups=groups,
     gradient=gradient,
-    pull_back=pull_back,
+    pull_back=as_merged,
     evaluate=evaluate,
     eval_columns=evaluation.COLUMNS,
     reference=reference_loss,

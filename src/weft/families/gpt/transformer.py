@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array
 from weft.engine.workers import Workers
@@ -32,6 +33,12 @@ def dropout_of(config: GptConfig, step: int) -> Dropout:
     return Dropout(threshold, 65536 / (65536 - threshold), config.seed, max(step, 0)) if threshold else NO_DROPOUT
 
 
+def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tuple[Array, Array]:
+    """Activations and dropout masks of one unit, a row each worker."""
+    memory = workers.per_worker("gpt", scratch_size(z), dtype)
+    return memory, workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
+
+
 def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
     """The weights as the units read them."""
     packed = workers.buffer("gpt packed", (packed_total(z),), params.dtype)
@@ -45,8 +52,7 @@ def gradient(
 ) -> None:  # fmt: skip
     """One slot row and one loss for every unit of the samples given; first_sample is their place in the step."""
     z, drop = sizes(config), dropout_of(config, step)
-    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
-    keep = workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
+    memory, keep = _scratch(z, drop, params.dtype, workers)
     packed = _packed(params, z, workers)
     workers.run(
         gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
@@ -57,8 +63,7 @@ def gradient(
 def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, rows: Array, workers: Workers) -> None:
     """rows (units, 3): nats, counted targets, right guesses."""
     z = sizes(config)
-    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
-    keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
+    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
     workers.run(
         evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, keep,
         NO_DROPOUT, z
@@ -68,8 +73,7 @@ def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, ro
 def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) -> Array:
     """(B, T, V) for tokens (B, T), T being the context."""
     z = sizes(config)
-    memory = workers.per_worker("gpt", scratch_size(z), params.dtype)
-    keep = workers.per_worker("gpt keep", keep_size(z, NO_DROPOUT), np.uint8)
+    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
     out = np.empty((*inputs.shape, z.V), params.dtype)
     packed = _packed(params, z, workers)
     workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, keep, NO_DROPOUT, z)

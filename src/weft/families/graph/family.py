@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from weft.engine import rng
 from weft.engine.arrays import Array, aligned
-from weft.engine.family import Batch, Constants, Family, Wave
+from weft.engine.family import Batch, Constants, Family, Wave, as_merged
 from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
@@ -54,10 +54,6 @@ def gradient(
     pairs = batch.arrays
     cuts = pairs.cuts[wave.first_unit : wave.last_unit + 1]
     network.gradient(config, params, pairs.store, pairs.chosen, cuts, slots, losses, workers)
-
-
-def pull_back(config: GraphConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
-    out[:] = merged
 
 
 def evaluate(
@@ -109,7 +105,7 @@ FAMILY = Family(
     evaluation=data.evaluation,
     groups=groups,
     gradient=gradient,
-    pull_back=pull_back,
+    pull_back=as_merged,
     evaluate=evaluate,
     eval_columns=("edit_loss", "exact"),
     reference=reference_loss,
