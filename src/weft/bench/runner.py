@@ -72,7 +72,6 @@ def peer_running(spec: Spec) -> Iterator[Running]:
         family.constants(config),
         lambda number: learning_rate(config, number, Plateau()),
     )
-    _limit_threads(spec)
     stepper = importlib.import_module(f"weft.bench.peers.{spec.module}").build(problem, **spec.options)
     yield Running(lambda number: family.batch(config, data, number), stepper.step, stepper.weights)
 
@@ -86,7 +85,7 @@ def bound_running(spec: Spec) -> Iterator[Running]:
 
 
 def _limit_threads(spec: Spec) -> None:
-    """Before the peer is imported: JAX and OpenMP look at the cores they may use, and at the environment."""
+    """Of the whole process, before the peer is imported: JAX and OpenMP look at the cores and at the environment."""
     os.environ["OMP_NUM_THREADS"] = str(spec.threads)
     if spec.deterministic:  # not timed, and perhaps more threads than cores: let them sleep instead of spin
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -110,6 +109,8 @@ def serve(spec: Spec) -> None:
         answers.flush()
 
     kind = bound_running if spec.bound else peer_running if spec.module else weft_running
+    if spec.module:
+        _limit_threads(spec)
     start = time.perf_counter()
     with kind(spec) as running:
         losses, first = [], 0.0
