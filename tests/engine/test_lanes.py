@@ -1,16 +1,13 @@
-"""Vector code: exp, the largest number, products. Equal to NumPy's, on parts of larger arrays, with nothing beside them
-touched; and the same bits whatever the tile, because every number is one chain of multiply-adds."""
+"""Products: equal to NumPy's, on parts of larger arrays, with nothing beside them touched; and the same bits whatever
+the tile, because every number is one chain of multiply-adds."""
 
 import numpy as np
 import pytest
 
-from weft.engine.jit import kernel
 from weft.engine.lanes import (
     DEPTH,
-    LANES,
     ROWS,
-    exp,
-    largest,
+    flipped_size,
     multiply,
     multiply_at,
     multiply_packed,
@@ -18,47 +15,10 @@ from weft.engine.lanes import (
     packed_size,
     panel_size,
 )
+from weft.engine.vectors import LANES
 
 DTYPES = [np.float32, np.float64]
 SIZES = [(1, 1, 1), (5, 7, 9), (8, 16, 48), (9, 3, 49), (16, 33, 64), (33, 12, 97), (2, DEPTH + 3, 17)]
-
-
-@kernel
-def exp_of(out, x):
-    for i in range(x.size):
-        out[i] = exp(x[i])
-
-
-@kernel
-def largest_of(x):
-    return largest(x)
-
-
-@pytest.mark.jit_off
-@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 4e-7), (np.float64, 1e-14)])
-def test_exp_is_exact_to_the_last_bits(dtype, error):
-    x = np.concatenate([np.linspace(-87, 88, 997), [0.0, -0.0, 1.0, -1.0]]).astype(dtype)
-    out = np.empty_like(x)
-    exp_of(out, x)
-    np.testing.assert_allclose(out, np.exp(x.astype(np.float64)), rtol=error)
-
-
-@pytest.mark.jit_off
-def test_exp_of_what_counts_for_nothing_is_next_to_nothing_and_a_nan_stays_one():
-    out = np.empty(3, np.float32)
-    exp_of(out, np.array([-1e30, np.nan, -np.inf], np.float32))
-    assert 0 <= out[0] < 1e-37
-    assert np.isnan(out[1])
-    assert 0 <= out[2] < 1e-37
-
-
-@pytest.mark.jit_off
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [1, 2, LANES - 1, LANES, LANES + 1, 5 * LANES + 3])
-def test_largest(dtype, size):
-    for seed in range(5):
-        x = np.random.default_rng(seed).normal(size=size).astype(dtype) - 3
-        assert largest_of(x) == x.max()
 
 
 def operands(sizes, dtype, flip_a, seed=0):
@@ -79,7 +39,7 @@ def test_products_equal_numpys(dtype, sizes, add, flip_a):
     a, b, whole = operands(sizes, dtype, flip_a)
     before, out = whole.copy(), whole[:, 1:-1]
     expected = (a.T if flip_a else a).astype(np.float64) @ b + (out if add else 0)
-    (multiply_at if flip_a else multiply)(out, a, b, np.empty(panel_size(sizes[1]), dtype), add)
+    (multiply_at if flip_a else multiply)(out, a, b, np.empty(flipped_size(sizes[1], sizes[0]), dtype), add)
     np.testing.assert_allclose(out, expected, rtol=0, atol=(1e-4 if dtype == np.float32 else 1e-12))
     np.testing.assert_array_equal(whole[:, [0, -1]], before[:, [0, -1]])
 
@@ -101,7 +61,7 @@ def test_packed_products_have_the_same_bits(sizes, flip_b):
 def test_every_number_is_one_chain_whatever_the_tile():
     """A row computed as part of 8, as part of 33, alone, or with a flipped: always the same bits."""
     a, b, _ = operands((33, 64, 97), np.float32, False)
-    panel = np.empty(panel_size(64), np.float32)
+    panel = np.empty(flipped_size(64, 33), np.float32)
     whole, flipped = np.empty((33, 97), np.float32), np.empty((33, 97), np.float32)
     multiply(whole, a, b, panel, False)
     multiply_at(flipped, np.ascontiguousarray(a.T), b, panel, False)
@@ -111,3 +71,10 @@ def test_every_number_is_one_chain_whatever_the_tile():
             part = np.empty((rows.stop - rows.start, columns.stop - columns.start), np.float32)
             multiply(part, a[rows], b[:, columns], panel, False)
             np.testing.assert_array_equal(part, whole[rows, columns])
+
+
+@pytest.mark.parametrize("product", [multiply, multiply_at])
+def test_scratch_that_is_too_small_is_refused(product):
+    a = np.ones((16, 16), np.float32)
+    with pytest.raises(ValueError, match="too small"):
+        product(np.empty_like(a), a, a, np.empty(panel_size(15), np.float32), False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import resource
 import statistics
-import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from weft.config import TrainConfig
 from weft.engine.family import Family
@@ -37,8 +37,11 @@ class Profile:
 
 def peak_megabytes() -> float:
     """The most memory this process ever held, interpreter included."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1024 if sys.platform == "linux" else peak / 1024**2
+    status = Path("/proc/self/status")
+    if status.exists():  # a process starts with its parent's ru_maxrss: what it was before it became another program
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # bytes on macOS
 
 
 def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Profile:

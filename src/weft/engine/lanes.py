@@ -1,7 +1,6 @@
-"""Vector code the compiler does not find by itself: an exponential, a largest number, matrix products in registers.
+"""Matrix products in registers.
 
-An expf from libm is a call a number; `exp` here is straight arithmetic, so a loop over it becomes vector code. A
-product is cut into tiles of 8 rows and up to 48 columns whose sums stay in registers; b is copied panel by panel, so
+A product is cut into tiles of 8 rows and up to 48 columns whose sums stay in registers; b is copied panel by panel, so
 that it is read in order. Every number of a product is one chain of fused multiply-adds over k, from 0 on: what the
 tiles look like changes the speed and not one bit. On the machine this was made for it reaches 115-160 GFLOP/s where
 BLAS reaches 100, and a product of 64×64×16 costs no more than its arithmetic.
@@ -9,7 +8,6 @@ BLAS reaches 100, and a product of 64×64×16 costs no more than its arithmetic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,117 +20,30 @@ from numba.extending import intrinsic
 
 from weft.engine.arrays import Array
 from weft.engine.jit import WIDE_VECTORS, kernel, routine
+from weft.engine.vectors import LANES, fused, move, prefetch
 
-LANES = 16  # numbers a vector; narrower machines split it
 ROWS, WIDEST = (8, 3 * LANES) if WIDE_VECTORS else (4, LANES)  # of a tile: as many sums as there are registers
 DEPTH = 512  # rows of b a panel holds; longer products are added up in parts
 UNROLL = 2
-FUSED = ("contract", "nsz")  # multiply and add in one rounding, in the order written
-
-# bits of a float → bits of its mantissa, exponent bias, terms of the series, smallest argument whose exp is normal
-_FORMATS = {32: (23, 127, 8, -87.0), 64: (52, 1023, 15, -708.0)}
 
 
 if numba.config.DISABLE_JIT:
-
-    def fused(x: Any, y: Any, z: Any) -> Any:
-        return x * y + z
-
-    def exp(x: Any) -> Any:
-        return np.exp(np.maximum(x, -87.0))
-
-    def largest(x: Any) -> Any:
-        return x.max()
+    from weft.engine.vectors import memory_from
 
     def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
             b_at, ldb, count, add = where
             i, k, j = np.arange(rows)[:, None], np.arange(count), np.arange(columns)
-            left = np.ravel(_memory(a))[a_at + (i + k * lda if flipped else i * lda + k)]
-            right = np.ravel(_memory(b))[b_at + k[:, None] * ldb + j]
+            left = np.ravel(memory_from(a))[a_at + (i + k * lda if flipped else i * lda + k)]
+            right = np.ravel(memory_from(b))[b_at + k[:, None] * ldb + j]
             place = at + i * ldo + j
-            flat = _memory(out)
+            flat = memory_from(out)
             flat[place] = left @ right + (flat[place] if add else 0)
 
         return tile
 
-    def _memory(array: Any) -> Any:
-        """From the array's first element to the end of the memory it is part of, flat."""
-        whole = array
-        while isinstance(whole.base, np.ndarray) and whole.base.dtype == array.dtype:
-            whole = whole.base
-        start = (array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // array.itemsize
-        return whole.reshape(-1)[start:]
-
 else:
-
-    @intrinsic
-    def fused(typing: Any, x: Any, y: Any, z: Any) -> Any:
-        """x · y + z in one rounding, as in a tile."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.fma(*args)
-
-        return x(x, x, x), codegen
-
-    @intrinsic
-    def exp(typing: Any, x: Any) -> Any:
-        """e^x for x ≤ 88: 2^n · e^r with |r| ≤ ln 2 / 2, e^r by its series. Never below the smallest normal number."""
-        mantissa, bias, terms, smallest = _FORMATS[x.bitwidth]
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number, integer = context.get_value_type(x), ir.IntType(x.bitwidth)
-            # A comparison, not a maximum: a NaN must come out as one.
-            tiny = builder.fcmp_ordered("<", args[0], number(smallest))
-            value = builder.select(tiny, number(smallest), args[0])
-            floor = builder.module.declare_intrinsic("llvm.floor", [number])
-            whole = builder.call(floor, [builder.fadd(builder.fmul(value, number(1 / math.log(2))), number(0.5))])
-            # ln 2 in two parts: the first has few bits, so that whole · high is exact.
-            high = float(np.float32(0.693359375))
-            rest = builder.fsub(value, builder.fmul(whole, number(high)))
-            rest = builder.fsub(rest, builder.fmul(whole, number(math.log(2) - high)))
-            total = number(1 / math.factorial(terms - 1))
-            for k in range(terms - 2, -1, -1):
-                total = builder.fadd(builder.fmul(total, rest, flags=FUSED), number(1 / math.factorial(k)), flags=FUSED)
-            power = builder.shl(builder.add(builder.fptosi(whole, integer), integer(bias)), integer(mantissa))
-            return builder.fmul(total, builder.bitcast(power, number))
-
-        return x(x), codegen
-
-    def _vector_at(builder: Any, pointer: Any, vector: Any) -> Any:
-        return builder.bitcast(pointer, vector.as_pointer())
-
-    @intrinsic
-    def largest(typing: Any, x: Any) -> Any:
-        """The largest of a contiguous vector (of at least one number); a NaN may be passed over."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = context.get_value_type(x.dtype)
-            vector, i32, i64 = ir.VectorType(number, LANES), ir.IntType(32), ir.IntType(64)
-            array = context.make_array(x)(context, builder, args[0])
-            count, align = builder.extract_value(array.shape, 0), x.dtype.bitwidth // 8
-            lowest = number(-math.inf)
-            best = cgutils.alloca_once_value(builder, ir.Constant(vector, [lowest] * LANES))
-            top = cgutils.alloca_once_value(builder, lowest)
-            builder.store(ir.Constant(vector, [lowest] * LANES), best)
-            builder.store(lowest, top)
-
-            def keep_larger(place: Any, value: Any) -> None:
-                old = builder.load(place)
-                builder.store(builder.select(builder.fcmp_ordered(">", value, old), value, old), place)
-
-            whole = builder.and_(count, i64(-LANES))
-            with cgutils.for_range_slice(builder, i64(0), whole, i64(LANES)) as (index, _):
-                source = _vector_at(builder, builder.gep(array.data, [index]), vector)
-                keep_larger(best, builder.load(source, align=align))
-            with cgutils.for_range_slice(builder, whole, count, i64(1)) as (index, _):
-                keep_larger(top, builder.load(builder.gep(array.data, [index])))
-            found = builder.load(best)
-            for lane in range(LANES):
-                keep_larger(top, builder.extract_element(found, i32(lane)))
-            return builder.load(top)
-
-        return x.dtype(x), codegen
+    from weft.engine.vectors import Emitter
 
     def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
         @intrinsic
@@ -148,39 +59,26 @@ else:
             signature = types.void(out, size, size, a, size, size, b, size, size, size, types.boolean)
 
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                dtype = signature.args[0].dtype
-                number, align = context.get_value_type(dtype), dtype.bitwidth // 8
-                vector, i32, i64 = ir.VectorType(number, LANES), ir.IntType(32), ir.IntType(64)
-                zero = ir.Constant(vector, [number(0.0)] * LANES)
+                emit, i64 = Emitter(context, builder, signature.args[0].dtype), ir.IntType(64)
                 _, at, ldo, _, a_at, lda, _, b_at, ldb, count, add = args
 
-                def start(index: int, offset: Any) -> Any:
-                    array = context.make_array(signature.args[index])(context, builder, args[index])
-                    return builder.gep(array.data, [offset])
-
-                def spread(value: Any) -> Any:
-                    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
-                    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
-
                 def across(pointer: Any) -> list[Any]:
-                    firsts = [builder.gep(pointer, [i64(j)]) for j in range(0, columns, LANES)]
-                    return [_vector_at(builder, first, vector) for first in firsts]
+                    return [builder.gep(pointer, [i64(j)]) for j in range(0, columns, LANES)]
 
-                out, a, b = start(0, at), start(3, a_at), start(6, b_at)
+                out, a, b = (
+                    emit.start(signature.args[i], args[i], offset) for i, offset in ((0, at), (3, a_at), (6, b_at))
+                )
                 lines = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(rows)]
-                # Memory in name only: the optimiser keeps all of it in registers.
-                sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(0, columns, LANES)] for _ in lines]
-                for place in (place for places in sums for place in places):
-                    builder.store(zero, place)
+                sums = [[emit.variable(emit.every(0.0)) for _ in range(0, columns, LANES)] for _ in lines]
+                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(rows)]
 
                 def term(k: Any) -> None:
-                    right = [builder.load(p, align=align) for p in across(builder.gep(b, [builder.mul(k, ldb)]))]
+                    right = [emit.load(place) for place in across(builder.gep(b, [builder.mul(k, ldb)]))]
                     step = builder.mul(k, lda) if flipped else k
                     for row, places in zip(lines, sums, strict=True):
-                        left = spread(builder.load(builder.gep(row, [step])))
+                        left = emit.spread(builder.load(builder.gep(row, [step])))
                         for place, values in zip(places, right, strict=True):
-                            added = builder.fmul(left, values, flags=FUSED)
-                            builder.store(builder.fadd(builder.load(place), added, flags=FUSED), place)
+                            builder.store(emit.multiply_add(left, values, builder.load(place)), place)
 
                 whole = builder.and_(count, i64(-UNROLL))
                 with cgutils.for_range_slice(builder, i64(0), whole, i64(UNROLL)) as (k, _):
@@ -188,14 +86,12 @@ else:
                         term(builder.add(k, i64(u)))
                 with cgutils.for_range_slice(builder, whole, count, i64(1)) as (k, _):
                     term(k)
-                targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(rows)]
                 pairs = [pair for row in zip(targets, sums, strict=True) for pair in zip(*row, strict=True)]
                 with builder.if_then(add):
                     for target, place in pairs:
-                        old = builder.load(target, align=align)
-                        builder.store(builder.fadd(old, builder.load(place)), place)
+                        builder.store(builder.fadd(emit.load(target), builder.load(place)), place)
                 for target, place in pairs:
-                    builder.store(builder.load(place), target, align=align)
+                    emit.store(builder.load(place), target)
                 return context.get_dummy_value()
 
             return signature, codegen
@@ -217,6 +113,12 @@ def round_up(count: int, multiple: int) -> int:
 def panel_size(depth: int) -> int:
     """Numbers of scratch that products with up to `depth` terms need."""
     return min(depth, DEPTH) * WIDEST + ROWS * LANES
+
+
+@kernel
+def flipped_size(depth: int, m: int) -> int:
+    """Numbers of scratch that aᵀ · b needs, with up to `depth` rows of up to m numbers in a."""
+    return min(depth, DEPTH) * round_up(m, LANES) + panel_size(depth)
 
 
 @kernel
@@ -260,13 +162,32 @@ def stride(array: Array) -> int:
 @kernel
 def fill_panel(panel: Array, b: Array, k: int, count: int, c: int, width: int) -> None:
     """panel (count, width) = b[k:, c:], zeros where b ends."""
-    filled = min(width, b.shape[1] - c)
+    filled, ldb, one = min(width, b.shape[1] - c), stride(b), b.dtype.type(1)
+    if filled == WIDEST:  # most panels: a loop of known length
+        for i in range(count):
+            for j in range(0, WIDEST, LANES):
+                move(panel, i * WIDEST + j, b, (k + i) * ldb + c + j, one)
+        return
+    whole = filled // LANES * LANES
     for i in range(count):
-        source, target = b[k + i, c : c + filled], panel[i * width : (i + 1) * width]
-        for j in range(filled):
-            target[j] = source[j]
-        for j in range(filled, width):
-            target[j] = 0
+        for j in range(0, whole, LANES):
+            move(panel, i * width + j, b, (k + i) * ldb + c + j, one)
+        for j in range(whole, width):
+            panel[i * width + j] = b[k + i, c + j] if j < filled else 0
+
+
+@kernel
+def fill_blocks(blocks: Array, a: Array, k: int, count: int) -> None:
+    """a[k : k + count] in blocks (count, 16) of its columns: a tile that goes down a column of a itself, whose rows are
+    often a power of two apart, finds few of its numbers in the cache."""
+    m, lda, one = a.shape[1], stride(a), a.dtype.type(1)
+    whole = m // LANES * LANES
+    for r in range(0, whole, LANES):
+        for i in range(count):
+            move(blocks, r * count + i * LANES, a, (k + i) * lda + r, one)
+    for i in range(count):
+        for r in range(whole, m):
+            blocks[whole * count + i * LANES + r - whole] = a[k + i, r]
 
 
 @kernel
@@ -357,6 +278,8 @@ def multiply_packed(out: Array, a: Array, packed: Array, corner: Array, add: boo
 def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
     """out (m, n) = a (m, k) · b (k, n), + out if `add`. Rows are contiguous; they may be parts of longer ones."""
     n, depth = out.shape[1], b.shape[0]
+    if panel.size < panel_size(depth):
+        raise ValueError("the panel is too small")
     corner = panel[panel.size - ROWS * LANES :]
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
@@ -369,22 +292,31 @@ def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
 
 
 @routine
-def multiply_at(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
-    """out (m, n) = aᵀ · b, with a (k, m) and b (k, n), + out if `add`."""
-    m, n, depth, ldo, lda = out.shape[0], out.shape[1], b.shape[0], stride(out), stride(a)
+def multiply_at(out: Array, a: Array, b: Array, scratch: Array, add: bool) -> None:
+    """out (m, n) = aᵀ · b, with a (k, m) and b (k, n), + out if `add`. The out of such a product, a gradient, is seldom
+    in the cache, so a tile's lines are asked for before its sums are made."""
+    m, n, depth, ldo = out.shape[0], out.shape[1], b.shape[0], stride(out)
     whole = m // ROWS * ROWS
+    if scratch.size < flipped_size(depth, m):
+        raise ValueError("the scratch is too small")
+    panel, blocks = scratch[: panel_size(depth)], scratch[panel_size(depth) :]
     corner = panel[panel.size - ROWS * LANES :]
     for k in range(0, depth, DEPTH):
         count, more = min(DEPTH, depth - k), add or k > 0
+        fill_blocks(blocks, a, k, count)
         c = 0
         while c < n:
             width = next_width(n - c)
             fill_panel(panel, b, k, count, c, width)
             for r in range(0, whole, ROWS):
+                at = r // LANES * LANES * count + r % LANES
                 if c + width <= n:
-                    flipped(out, r * ldo + c, ldo, a, k * lda + r, lda, panel, 0, width, count, more, width)
+                    for i in range(r, r + ROWS):
+                        for j in range(c, c + width, LANES):
+                            prefetch(out, i * ldo + j)
+                    flipped(out, r * ldo + c, ldo, blocks, at, LANES, panel, 0, width, count, more, width)
                 else:
-                    flipped16(corner, 0, LANES, a, k * lda + r, lda, panel, 0, width, count, False)
+                    flipped16(corner, 0, LANES, blocks, at, LANES, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
             for r in range(whole, m):
                 last_row(out[r, c : min(c + width, n)], a[k:, r], panel, count, width, more)

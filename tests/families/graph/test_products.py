@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.engine.lanes import panel_size
+from weft.engine.lanes import flipped_size
 from weft.families.graph.products import multiply, multiply_at
 
 
@@ -15,7 +15,7 @@ def test_products_are_those_of_numpy_and_touch_nothing_else(shape, dtype):
     m, k, n = shape
     draw = np.random.default_rng(0)
     a, b = draw.normal(size=(m, k)).astype(dtype), draw.normal(size=(k, n)).astype(dtype)
-    panel = np.empty(panel_size(k), dtype)
+    panel = np.empty(flipped_size(k, m), dtype)
     close = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-11}
     for compute, left in ((multiply, a), (multiply_at, np.ascontiguousarray(a.T))):
         wide = np.full((m, n + 3), 7, dtype)

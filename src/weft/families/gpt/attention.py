@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel, routine
-from weft.engine.lanes import LANES, ROWS, exp, flipped, largest, next_width, round_up, tile
+from weft.engine.lanes import ROWS, flipped, next_width, round_up, stride, tile
+from weft.engine.vectors import LANES, move, softmax, softmax_backward
 
-FAR = -1e30  # a score that counts for nothing
 SCRATCH_ARRAYS = 7  # of R·E or C·E numbers: see head_scratch
 
 
@@ -31,22 +31,21 @@ def head_scratch(T: int, d: int) -> int:
 
 
 @kernel
-def scaled(out: Array, x: Array, scale: float) -> None:
-    """out = scale · x, in blocks of a vector: rows this short are not vectorised otherwise."""
-    whole = x.size // LANES * LANES
-    for e in range(0, whole, LANES):
-        target, source = out[e : e + LANES], x[e : e + LANES]
-        for j in range(LANES):
-            target[j] = scale * source[j]
-    for e in range(whole, x.size):
-        out[e] = scale * x[e]
+def copy_rows(out: Array, to: int, x: Array, start: int, T: int, d: int, scale: float) -> None:
+    """Columns to … to + d of out = scale · columns start … start + d of x, T rows."""
+    ldo, ldx, whole = stride(out), stride(x), d // LANES * LANES
+    for i in range(T):
+        for e in range(0, whole, LANES):
+            move(out, i * ldo + to + e, x, i * ldx + start + e, scale)
+        for e in range(whole, d):
+            out[i, to + e] = scale * x[i, start + e]
 
 
 @kernel
 def pack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
     """out (R, E) = scale · the head's columns of x, zeros around."""
+    copy_rows(out, 0, x, first, T, d, scale)
     for i in range(T):
-        scaled(out[i, :d], x[i, first : first + d], scale)
         for e in range(d, out.shape[1]):
             out[i, e] = 0
     for i in range(T, out.shape[0]):
@@ -102,42 +101,21 @@ def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
 @kernel
 def softmax_rows(P: Array, r: int, T: int) -> None:
     """Scores → weights in row block r: zero above the diagonal, and in rows past T."""
-    width = min(round_up(r + ROWS, LANES), P.shape[1])
-    for i in range(r, r + ROWS):
-        row = P[i, :width]
-        if i >= T:
-            row[:] = 0
-            continue
-        for j in range(i + 1, width):
-            row[j] = FAR
-        top = largest(row)
-        total = P.dtype.type(0)
-        for c in range(0, width, LANES):  # a vector at a time: see `scaled`
-            part = row[c : c + LANES]
-            for j in range(LANES):
-                part[j] = exp(part[j] - top)
-            for j in range(LANES):
-                total += part[j]
-        scaled(row, row, P.dtype.type(1) / total)
-        for j in range(i + 1, width):
-            row[j] = 0
+    C = P.shape[1]
+    width = min(round_up(r + ROWS, LANES), C)
+    for i in range(r, min(r + ROWS, T)):
+        softmax(P, i * C, width, i + 1)
+    for i in range(max(r, T), r + ROWS):
+        P[i, :width] = 0
 
 
 @kernel
 def softmax_rows_backward(dS: Array, P: Array, r: int) -> None:
     """dP → dS = P · (dP − Σ P·dP) in row block r."""
-    width = min(round_up(r + ROWS, LANES), P.shape[1])
+    C = P.shape[1]
+    width = min(round_up(r + ROWS, LANES), C)
     for i in range(r, r + ROWS):
-        weights, row = P[i, :width], dS[i, :width]
-        total = P.dtype.type(0)
-        for c in range(0, width, LANES):
-            left, right = weights[c : c + LANES], row[c : c + LANES]
-            for j in range(LANES):
-                total += left[j] * right[j]
-        for c in range(0, width, LANES):
-            left, right = weights[c : c + LANES], row[c : c + LANES]
-            for j in range(LANES):
-                right[j] = left[j] * (right[j] - total)
+        softmax_backward(dS, P, i * C, width)
 
 
 @fragment
@@ -155,7 +133,7 @@ def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int
         lower_tiles(P, q, kt, r)
         softmax_rows(P, r, T)
         gather_rows(o, P, v, r)
-    unpack(y, o, first, T, d, qkv.dtype.type(1))
+    copy_rows(y, first, o, 0, T, d, qkv.dtype.type(1))
 
 
 @fragment
@@ -179,17 +157,10 @@ def attention_backward(
         lower_tiles(dS, do, vt, r)
         softmax_rows_backward(dS, P, r)
         gather_rows(g, dS, k, r)  # dq / scale
-    unpack(dqkv, g, first, T, d, scale)
+    copy_rows(dqkv, first, g, 0, T, d, scale)
     for r in range(0, R, ROWS):
         gather_columns(g, dS, q, r)  # dk: q carries the scale
-    unpack(dqkv, g, D + first, T, d, one)
+    copy_rows(dqkv, D + first, g, 0, T, d, one)
     for r in range(0, R, ROWS):
         gather_columns(g, P, do, r)  # dv
-    unpack(dqkv, g, 2 * D + first, T, d, one)
-
-
-@kernel
-def unpack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
-    """The head's columns of out = scale · x (R, E)."""
-    for i in range(T):
-        scaled(out[i, first : first + d], x[i, :d], scale)
+    copy_rows(dqkv, 2 * D + first, g, 0, T, d, one)

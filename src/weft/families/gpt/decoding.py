@@ -15,9 +15,10 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel, routine
-from weft.engine.lanes import ROWS, exp, largest, multiply, panel_size
+from weft.engine.lanes import ROWS, multiply, panel_size
 from weft.engine.rng import Purpose, philox
 from weft.engine.sync import claim
+from weft.engine.vectors import exp, largest
 from weft.families.gpt.kernels import norm_forward, square_relu_forward
 from weft.families.gpt.weights import Sizes, carve, ends, weights
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import fragment, kernel
-from weft.engine.lanes import exp, largest, multiply_at, multiply_packed, panel_size
+from weft.engine.lanes import flipped_size, multiply_at, multiply_packed
 from weft.engine.rng import Purpose, philox
 from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
+from weft.engine.vectors import exp, largest
 from weft.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 from weft.families.gpt.weights import (
     Sizes,
@@ -50,7 +51,7 @@ def scratch_size(z: Sizes) -> int:
     """Numbers of float scratch a worker needs for one unit."""
     M, (R, C, _) = z.S * z.T, padded(z.T, z.D // z.H)
     layer = M * (10 * z.D + 2) + z.S * z.H * R * C
-    shared = M * (4 * z.D + 1 + 2 * 4 * z.D + 3 * z.D + z.V) + panel_size(max(4 * z.D, M))
+    shared = M * (4 * z.D + 1 + 2 * 4 * z.D + 3 * z.D + z.V) + flipped_size(M, 4 * z.D)
     return z.L * layer + shared + head_scratch(z.T, z.D // z.H)
 
 
@@ -87,7 +88,7 @@ def work_memory(memory: Array, M: int, S: int, z: Sizes) -> tuple[Array, ...]:
     da, at = carve(memory, at, M, 4 * z.D)
     dqkv, at = carve(memory, at, M, 3 * z.D)
     logits, at = carve(memory, at, M, z.V)
-    end = at + panel_size(max(4 * z.D, M))
+    end = at + flipped_size(M, 4 * z.D)
     return x, nf, dx, dn, rf[0], a, da, dqkv, logits, memory[at:end], memory[end:]
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
-from weft.engine.lanes import exp
 from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
+from weft.engine.vectors import exp
 from weft.families.graph.products import multiply, multiply_at
 from weft.families.graph.sinkhorn import structural_loss
 

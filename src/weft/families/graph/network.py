@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
-from weft.engine.lanes import panel_size
+from weft.engine.lanes import flipped_size
 from weft.engine.workers import Workers
 from weft.families.graph.config import FIRST_POSITION, GraphConfig
 from weft.families.graph.kernels import Sizes, Store, evaluate_worker, gradient_worker, unit_size
@@ -81,8 +81,9 @@ def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
 
 def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
     """Scratch for the products, whose sums run over nodes, wide rows or classes."""
-    deepest = max(nodes, (1 + config.kinds) * config.width, sum(config.head_sizes))
-    return workers.per_worker("graph panels", int(panel_size(deepest)), dtype)
+    widest = (1 + config.kinds) * config.width
+    deepest = max(nodes, widest, sum(config.head_sizes))
+    return workers.per_worker("graph panels", int(flipped_size(deepest, widest)), dtype)
 
 
 def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
