@@ -207,11 +207,12 @@ TASKS = {
     ),
     "grow": Task(
         presets={
-            "full": _LIZARD,
+            "full": override(_LIZARD, {"residual": "spread"}),
+            "published": _LIZARD,
             "small": override(_LIZARD, {"channels": 16, "update": (64, 32, 16), "ca_steps": 8, "steps": 30}),
         },
         summary="one cell grows into a picture in 12 steps: a lizard, or your own with --target",
-        expect="all but a few of 400 cells right; the published picture grows exactly",
+        expect="hard loss 0 after about 1,900 of 3,500 steps",
         checks=(override(_TINY_PICTURE, {"target": (".#.#.", "#####", ".###.", "..#.."), "start": "centre"}),),
     ),
     "letter": Task(
