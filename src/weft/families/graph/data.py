@@ -17,8 +17,8 @@ from weft.families.graph import userdata
 from weft.families.graph.config import BIND_ROW, FIRST_POSITION, ROOT_ROW, GraphConfig
 from weft.families.graph.edits import FIXED, Edits, no_edits
 from weft.families.graph.expressions import Tree, bindings, text_of
-from weft.families.graph.kernels import Store
 from weft.families.graph.series import Series, split_series
+from weft.families.graph.store import Store
 
 
 class Graph(NamedTuple):

@@ -9,58 +9,15 @@ other way round).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
 from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
-from weft.engine.vectors import exp
+from weft.families.graph.heads import cross_entropy, softmax_heads
 from weft.families.graph.products import multiply, multiply_at
 from weft.families.graph.sinkhorn import structural_loss
-
-LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number
-
-
-class Store(NamedTuple):
-    """Graphs, one after the other. Edges name nodes by their number in the graph."""
-
-    nodes: Array  # (graphs + 1,) where each graph's nodes begin
-    row_starts: Array  # (nodes + 1,) CSR over …
-    rows: Array  # … feature rows of `embed`: one for each place a node stands in
-    edge_starts: Array  # (M, nodes + 1) CSR over …
-    edges: Array  # (M, edges) … neighbours
-    targets: Array  # (nodes, 4) the class each head should choose
-    labels: Array  # (nodes,) label numbers
-    parents: Array  # (nodes,) parents in the tree, −1 for its root
-    next_nodes: Array  # (graphs + 1,) the same of the graphs they should become …
-    next_labels: Array
-    next_parents: Array
-
-
-class Sizes(NamedTuple):
-    """What the kernels need to know of a config."""
-
-    width: int
-    layers: int
-    kinds: int
-    embed: int  # rows
-    heads: tuple[int, int, int, int]
-    classes: int  # C
-    relu: bool
-    sinkhorn: float
-    sinkhorn_steps: int
-    temperature: float
-    gives: Array  # (labels,) the action head's class, less FIRST_LABEL, that gives a label; −1 where none does
-
-
-@kernel
-def unit_size(store: Store, chosen: Array, first: int, last: int) -> int:
-    n = 0
-    for g in chosen[first:last]:
-        n += store.nodes[g + 1] - store.nodes[g]
-    return n
+from weft.families.graph.store import Sizes, Store, unit_size
 
 
 @kernel
@@ -249,60 +206,6 @@ def column_sums(out: Array, rows: Array) -> None:
         row = rows[i]
         for j in range(out.size):
             out[j] += row[j]
-
-
-@kernel
-def softmax_heads(logits: Array, heads: tuple[int, int, int, int]) -> None:
-    """Logits (n, C) become probabilities, head by head."""
-    for i in range(logits.shape[0]):
-        begin = 0
-        for size in heads:
-            row = logits[i, begin : begin + size]
-            begin += size
-            if size > 0:
-                largest = row[0]
-                for j in range(1, size):
-                    if not row[j] <= largest:  # so that a NaN wins
-                        largest = row[j]
-                for j in range(size):
-                    row[j] -= largest
-    flat = logits.reshape(-1)
-    for j in range(flat.size):
-        flat[j] = exp(flat[j])
-    for i in range(logits.shape[0]):
-        begin = 0
-        for size in heads:
-            row = logits[i, begin : begin + size]
-            begin += size
-            if size > 0:
-                total = row[0]
-                for j in range(1, size):
-                    total += row[j]
-                scale = logits.dtype.type(1) / total
-                for j in range(size):
-                    row[j] *= scale
-
-
-@kernel
-def cross_entropy(
-    probabilities: Array, heads: tuple[int, int, int, int], store: Store, chosen: Array, first: int, last: int
-) -> float:
-    """Σ −log p of the wanted classes; the probabilities become the gradient, p − 1 where wanted."""
-    loss = 0.0
-    one = probabilities.dtype.type(1)
-    i = 0
-    for g in chosen[first:last]:
-        for node in range(store.nodes[g], store.nodes[g + 1]):
-            begin = 0
-            for head in range(len(heads)):
-                if heads[head] > 0:
-                    place = begin + store.targets[node, head]
-                    p = np.float64(probabilities[i, place])
-                    loss -= np.log(LEAST if p < LEAST else p)
-                    probabilities[i, place] -= one
-                begin += heads[head]
-            i += 1
-    return loss
 
 
 @kernel

@@ -13,8 +13,9 @@ from weft.engine.jit import kernel
 from weft.engine.lanes import flipped_size
 from weft.engine.workers import Workers
 from weft.families.graph.config import FIRST_POSITION, GraphConfig
-from weft.families.graph.kernels import Sizes, Store, evaluate_worker, gradient_worker, unit_size
+from weft.families.graph.kernels import evaluate_worker, gradient_worker
 from weft.families.graph.sinkhorn import scratch_size
+from weft.families.graph.store import Sizes, Store, unit_size
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
 INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes

@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.families.graph.config import GraphConfig
-from weft.families.graph.kernels import Store
 from weft.families.graph.sinkhorn import DELETE, FIRST_LABEL, KEEP
+from weft.families.graph.store import Store
 
 
 def activation(config: GraphConfig, x: Array) -> Array:
