@@ -34,9 +34,12 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(VENV)/.user
-	$(BIN)/weft bench checkerboard --workers 1,2 --copies
-	$(BIN)/weft bench life --workers 1,2 --steps 500
+# One task of each family beside its peers: ten minutes on an idle machine. Everything, in an hour: weft bench --all
+bench: $(VENV)/.dev
+	$(BIN)/weft bench life --peers
+	$(BIN)/weft bench gpt --peers
+	$(BIN)/weft bench boolean --preset timing --peers
+	$(BIN)/weft bench distances
 
 # Half an hour of random kills and resumes; the log goes to docs/LOG.md by hand.
 soak: $(VENV)/.dev

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from weft.bench import bounds, contest
 from weft.bench.contest import Contestant, compare_with, open_field, prove, torch_hashes
 from weft.bench.peers import PEERS, Peer
+from weft.bench.profile import peak_megabytes
 from weft.bench.runner import Spec
 from weft.config import override
 from weft.errors import WeftError
@@ -57,6 +59,17 @@ def test_a_peer_that_is_not_there_or_breaks_is_named_and_no_error():
         broken = field.enter_peer(Peer("broken", "no_such_module", (), {}), 1, [])
         assert broken is not None
         assert "No module named 'weft.bench.peers.no_such_module'" in broken["absent"]
+
+
+def test_peak_memory_is_of_the_measuring_process_alone():
+    """Ours holds half a gigabyte more than it; a process used to begin with the peak of the one that started it."""
+    held = np.ones(1 << 26)
+    mine = peak_megabytes()
+    assert mine > held.nbytes / 2**20
+    with open_field(FAMILY, CONFIG, lambda text: None) as field:
+        contestant = field.enter("weft", 1)
+        contestant.take_turn(1)
+        assert 1 < contestant.row()["peak_megabytes"] < mine - held.nbytes / 2**21
 
 
 def test_a_measuring_process_that_dies_is_an_error():

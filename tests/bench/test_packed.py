@@ -53,11 +53,16 @@ def test_a_rule_that_is_not_life_is_refused():
 
 def test_the_record_holds_every_grid_and_the_ratio(board, monkeypatch):
     monkeypatch.setattr(packed, "CELL_UPDATES", 10_000)
-    record = json.loads(json.dumps(packed.measure(board, sides=(32, 64), rounds=3)))
-    assert [row["grid"] for row in record["packed"]] == [[32, 32], [64, 64]]
-    assert all(len(row["rounds"]) == 3 for row in [*record["packed"], record["unpacked"]])
-    packed_rate, unpacked_rate = (
-        sorted(row["rounds"])[1] for row in (record["packed"][0], record["unpacked"])
-    )  # medians
-    assert record["times_the_unpacked"] == packed_rate / unpacked_rate
-    assert record["gates"] == len(board.circuit.ops)
+    found = packed.simulations(board, [1, 2], sides=(32, 64))
+    gates = len(board.circuit.ops)
+    small, large = (f"checkerboard, {gates} gates, {side}×{side} cells" for side in (32, 64))
+    assert sorted((row["case"], row["threads"], row["system"]) for row in found.rows) == [
+        (case, count, system)
+        for case, systems in ((small, ("unpacked", "weft")), (large, ("weft",)))
+        for count in (1, 2)
+        for system in systems
+    ]
+    rates = {(row["case"], row["threads"], row["system"]): row for row in found.rows}
+    slow = rates[small, 2, "unpacked"]
+    assert slow["times_slower"] == rates[small, 2, "weft"]["median"] / slow["median"]
+    assert json.loads(json.dumps(found._asdict())) == found._asdict()

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.helpers import snapshot, weft_here
 from weft.bench import tables
+from weft.bench.records import bench_records
 
 AFTER = "after <!-- records:none -->\nkept\n<!-- /records -->\n"
-README = "# x\n\nbefore\n<!-- records:logic_ca -->\nold\n<!-- /records -->\n" + AFTER
+README = "# x\n\nbefore\n<!-- records:summary -->\nold\n<!-- /records -->\n" + AFTER
+ROOT = Path(__file__).parents[2]
 
 
 def row(system, threads, median, **more):
     return {"system": system, "threads": threads, "median": median, "medians": [median], "peak_megabytes": 100, **more}
 
 
-def record(task="life", date="2026-01-01", ours=1.0, preset="full", peers=True):
-    rows = [row("weft", 1, ours, speed_up=1.0, of_bound=0.25), row("weft", 2, ours / 2, speed_up=2.0, of_bound=0.5)]
-    rows += [row("PyTorch eager", 2, 50 * ours, speed_up=1.0, times_slower=100.0)] if peers else []
-    rows += [row("L2 traffic alone", 1, ours / 4, speed_up=1.0), {"system": "JAX", "threads": 2, "absent": "not here"}]
-    machine = {"cpu": "a CPU", "cores": 2, "commit": "abc"}
+def record(task="life", date="2026-01-01", ours=1.0, preset="full", peers=True, cores=2, counts=(1, 2)):
+    rows = [row("weft", n, ours / n, speed_up=float(n), of_ideal=1.0, of_bound=0.25 * n) for n in counts]
+    if peers:
+        rows += [row("JAX", n, 200 * ours / n, speed_up=float(n), times_slower=200.0) for n in counts]
+        rows += [row("PyTorch eager", n, 50 * ours, speed_up=1.0, times_slower=50.0 * n) for n in counts]
+    rows += [row("L2 traffic alone", 1, ours / 4, speed_up=1.0), {"system": "PyG", "threads": 2, "absent": "not here"}]
+    machine = {"cpu": "a CPU(R)", "cores": cores, "commit": "abc"}
     return {
-        "family": "logic_ca", "task": task, "preset": preset, "date": date, "config": {"batch_size": 20},
+        "name": f"bench-{task}-{preset}-batch20", "family": "logic_ca", "task": task, "preset": preset, "date": date,
+        "config": {"batch_size": 20}, "command": f"weft bench {task}", "machine": machine, "rows": rows,
+    }  # fmt: skip
+
+
+def measured():
+    rows = [
+        {"case": "8 nodes", "system": "weft", "threads": 1, "unit": "ms a pair", "median": 0.25, "medians": [0.25]},
+        {"case": "8 nodes", "system": "networkx", "threads": 1, "unit": "ms a pair", "median": 1000.0, "medians": [1]},
+        {"case": "10 nodes", "system": "weft", "threads": 1, "unit": "cells/s", "median": 2.34e9, "medians": [1]},
+    ]
+    rows[1]["times_slower"] = 4000.0
+    machine = {"cpu": "a CPU(R)", "cores": 2, "commit": "def"}
+    return {
+        "name": "bench-distances", "measurement": "distances", "date": "2026-01-01", "command": "weft bench distances",
         "machine": machine, "rows": rows,
     }  # fmt: skip
 
@@ -33,12 +54,13 @@ def keep(folder, *records):
     results = folder / "benchmarks/results"
     results.mkdir(parents=True, exist_ok=True)
     for number, content in enumerate(records, start=1):
-        path = results / f"{content['date']}-bench-{content['task']}-{content['preset']}-batch20-{number}.json"
-        path.write_text(json.dumps(content))
+        (results / f"{content['date']}-{content['name']}-{number}.json").write_text(json.dumps(content))
 
 
 def test_the_newest_full_record_with_peers_is_shown(tmp_path):
     (tmp_path / "README.md").write_text(README)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/page.md").write_text("<!-- records:distances -->\n<!-- /records -->\n")
     keep(
         tmp_path,
         record(ours=2000.0),
@@ -46,36 +68,87 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
         record(ours=7.0, date="2026-04-01", preset="small"),
         record(ours=8.0, date="2026-04-02", peers=False),
         record("letter", ours=40.0),
+        {"name": "learning", "date": "2026-05-01", "rows": []},
     )
     before = snapshot(tmp_path / "benchmarks")
     done = weft_here("bench", "--tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "README.md").read_text()
-    assert "| life, batch 20 | **3 / 1.5** | 150 (100×) |  | 0.75 | 25 % / 50 % | 100 MB |" in text
-    assert "| letter, batch 20 | **40 / 20** | 2,000 (100×) |" in text
-    assert text.startswith("# x\n\nbefore\n<!-- records:logic_ca -->\n| task | weft | PyTorch eager | JAX |")
+    # The fastest peer first.
+    line = "| life, batch 20 | 2 | **1.5 ms** | PyTorch eager 150 ms; JAX 300 ms | 100×, 200× as fast | 50 % |"
+    assert f"{line} `weft bench life` | abc |" in text
+    assert "| letter, batch 20 | 2 | **20 ms** | PyTorch eager 2,000 ms; JAX 4,000 ms |" in text
+    assert text.startswith("# x\n\nbefore\n<!-- records:summary -->\n**2 cores**, a CPU:\n\n| what | workers |")
     assert text.endswith("<!-- /records -->\n" + AFTER)
     assert "old" not in text
+    assert (tmp_path / "docs/page.md").read_text() == "<!-- records:distances -->\n<!-- /records -->\n"  # no record
     assert snapshot(tmp_path / "benchmarks") == before
-    for task in ("life", "letter"):
-        assert f"wrote docs/pictures/bench-{task}.png" in done.stdout
-        with Image.open(tmp_path / f"docs/pictures/bench-{task}.png") as picture:
-            assert picture.width > 600
+    assert done.stdout.splitlines() == ["wrote README.md", "wrote docs/pictures/bench-peers.png"]
     again = weft_here("bench", "--tables", cwd=tmp_path)
     assert "README.md" not in again.stdout  # nothing new, nothing written
     assert (tmp_path / "README.md").read_text() == text
 
 
-def test_columns_match_the_header():
-    lines = tables.table([record(), record("letter", peers=False)]).splitlines()
-    assert len({line.count("|") for line in lines[:4]}) == 1
+def test_every_table_has_as_many_cells_as_its_head_and_a_part_a_machine():
+    chosen = tables.newest([record(cores=16, counts=(1, 8, 16)), record(), measured(), record("letter", peers=False)])
+    assert [found.get("task", found.get("measurement")) for found in chosen] == ["letter", "life", "distances", "life"]
+    for make in (tables.summary_table, tables.full_table, tables.scaling_table):
+        text = make([found for found in chosen if "task" in found or make is not tables.scaling_table])
+        for part in text.split("\n\n"):
+            assert len({line.count("|") for line in part.splitlines() if line.startswith("|")}) <= 1
+        assert text.index("**2 cores**, a CPU:") < text.index("**16 cores**, a CPU:")
+
+
+def test_the_full_table_has_every_system_at_every_count():
+    text = tables.full_table([record(ours=4.0), measured()])
+    assert "| life, batch 20; 1 / 2 | **weft** | **4 / 2 ms** |  | 100 MB | `weft bench life` | abc |" in text
+    assert "|  | PyTorch eager | 200 / 200 ms | 50× / 100× as fast | 100 MB |  |  |" in text
+    assert "|  | L2 traffic alone | 1 ms, one core | at 25 % / 50 % of it |  |  |  |" in text
+    assert "| 8 nodes; 1 | **weft** | **0.25 ms a pair** |  |  | `weft bench distances` | def |" in text
+    assert "|  | networkx | 1,000 ms a pair | 4,000× as fast |  |  |  |" in text
+    assert "| 10 nodes; 1 | **weft** | **2.3 billion cells/s** |" in text
+    assert "PyG" not in text
+
+
+def test_scaling_needs_a_curve_and_leaves_gaps_for_counts_that_were_not_measured(tmp_path):
+    wide, gap = record(cores=16, counts=(1, 2, 4, 8, 16), ours=16.0), record("letter", cores=16, counts=(1, 4, 16))
+    wide["rows"][4]["of_copies"] = 0.9
+    chosen = tables.over_workers([record(), wide, gap, measured()])
+    assert [found["task"] for found in chosen] == ["letter", "life"]
+    text = tables.scaling_table(chosen)
+    assert "| one training step | 1 worker | 2 workers | 4 workers | 8 workers | 16 workers | of ideal |" in text
+    assert "| life, batch 20 | 16 (1.0×) | 8 (2.0×) | 4 (4.0×) | 2 (8.0×) | 1 (16.0×) | 100 % | 90 % |" in text
+    assert "| letter, batch 20 | 1 (1.0×) |  | 0.25 (4.0×) |  | 0.0625 (16.0×) | 100 % |  |" in text
+    written = tables.draw([wide, gap, record(), measured()], tmp_path)
+    assert [path.name for path in written] == ["bench-scaling.png", "bench-peers.png"]
+    for path in written:
+        with Image.open(path) as picture:
+            assert picture.width > 600
+
+
+@pytest.mark.parametrize("page", tables.pages(ROOT), ids=lambda page: page.name)
+def test_our_pages_say_what_our_records_say(page):
+    """Red? weft bench --tables. Records that are not in the repository do not count: a user may measure."""
+    results = ROOT / "benchmarks/results"
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", results], capture_output=True, text=True, check=False)
+    paths = [ROOT / name for name in listed.stdout.split()] or list(results.iterdir())  # or no git here
+    text = page.read_text()
+    assert tables.rewritten(text, bench_records(paths)) == text
+    for picture in re.findall(r"\]\((\S*bench-\S*\.png)\)", text):
+        assert (page.parent / picture).is_file()
+
+
+def test_the_readme_has_its_tables():
+    text = (ROOT / "README.md").read_text()
+    for name in ("summary", "scaling"):
+        assert f"<!-- records:{name} -->\n**2 cores**" in text or f"<!-- records:{name} -->\n**16 cores**" in text
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["bench"], "one of: a TASK, --all, --tables"),
-        (["bench", "life", "--tables"], "one of: a TASK, --all, --tables"),
+        (["bench"], "one of: a TASK, distances, sampling, packed, --all, --tables"),
+        (["bench", "life", "--tables"], "one of: a TASK, distances, "),
         (["bench", "--tables", "--batch-size", 3], "leave the other options out"),
         (["bench", "--tables"], "cannot read README.md"),
     ],

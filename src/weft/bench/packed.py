@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from weft import api
+from weft.bench.cases import OURS, ROUNDS, Found, compared, row
 from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families.logic_ca.data import life_rollout
@@ -19,7 +18,7 @@ from weft.families.logic_ca.model import LogicModel
 from weft.families.logic_ca.packed import simulate, throughput
 
 SIDES = (512, 4096)
-ROUNDS = 5
+UNPACKED = "unpacked"
 CELL_UPDATES = 500_000_000  # of one timing, packed: some tenths of a second
 CHECK_STEPS, UNPACKED_STEPS = 8, 4
 
@@ -49,39 +48,32 @@ def unpacked_rate(model: LogicModel, side: int, steps: int, workers: Workers) ->
     return side * side * steps / (time.perf_counter() - begin)
 
 
-def measure(model: LogicModel, sides: Sequence[int] = SIDES, rounds: int = ROUNDS, workers: int = 1) -> dict[str, Any]:
-    """A record: packed speed on each grid, the unpacked one on the first, and their ratio; equal cells proved first."""
-    smallest = sides[0]
-    packed: dict[int, list[float]] = {side: [] for side in sides}
-    unpacked: list[float] = []
-    with Workers(workers) as team:
-        check_equal(model, smallest, CHECK_STEPS, team)
-        for _ in range(rounds):  # in turns, so that a slow moment of the machine hits all alike
-            unpacked.append(unpacked_rate(model, smallest, UNPACKED_STEPS, team))
-            for side in sides:
-                steps = max(1, CELL_UPDATES // side**2)
-                packed[side].append(throughput(model.circuit, side, steps, team))
-    rows: list[dict[str, Any]] = [
-        {"grid": [side, side], "cell_updates_per_second": statistics.median(rates), "rounds": rates}
-        for side, rates in packed.items()
-    ]
-    slow = statistics.median(unpacked)
-    return {
-        "rule": model.config.rule,
-        "seed": model.config.seed,
-        "workers": workers,
-        "gates": len(model.circuit.ops),
-        "equal": f"{smallest}×{smallest} random cells, {CHECK_STEPS} steps: packed = unpacked"
-        + (" = Life" if model.config.rule == "life" else ""),
-        "packed": rows,
-        "unpacked": {"grid": [smallest, smallest], "cell_updates_per_second": slow, "rounds": unpacked},
-        "times_the_unpacked": rows[0]["cell_updates_per_second"] / slow,
-    }
-
-
-def learned_life(run: str | Path | None = None, workers: int = 1, **settings: Any) -> dict[str, Any]:
-    """`measure` the automaton of a run folder, or train the default Life first (settings are config keys)."""
-    if run is not None:
-        return measure(api.load(run), workers=workers)
+def packed(counts: Sequence[int]) -> Found:
+    """Train the default Life, then run what it learned."""
     with tempfile.TemporaryDirectory() as folder:
-        return measure(api.train("life", out=Path(folder) / "life", **settings).model, workers=workers)
+        model = api.train("life", out=Path(folder) / "life").model
+    return simulations(model, counts)
+
+
+def simulations(model: LogicModel, counts: Sequence[int], sides: Sequence[int] = SIDES) -> Found:
+    """Cell updates a second on each grid, packed; on the first also unpacked. Equal cells are proved first."""
+    smallest = sides[0]
+    rates: dict[tuple[int, str, int], list[float]] = {}
+    for count in counts:
+        with Workers(count) as team:
+            check_equal(model, smallest, CHECK_STEPS, team)
+            for _ in range(ROUNDS):
+                for side in sides:
+                    steps = max(1, CELL_UPDATES // side**2)
+                    found = throughput(model.circuit, side, steps, team)
+                    rates.setdefault((side, OURS, count), []).append(found)
+                found = unpacked_rate(model, smallest, UNPACKED_STEPS, team)
+                rates.setdefault((smallest, UNPACKED, count), []).append(found)
+    gates = len(model.circuit.ops)
+    rows = [
+        row(f"{model.config.rule}, {gates} gates, {side}×{side} cells", system, count, "cell updates/s", rounds)
+        for (side, system, count), rounds in rates.items()
+    ]
+    settings = {"rule": model.config.rule, "seed": model.config.seed, "gates": gates}
+    same = "packed = unpacked" + (" = Life" if model.config.rule == "life" else "")
+    return Found(settings, f"{smallest}×{smallest} random cells, {CHECK_STEPS} steps: {same}", compared(rows))

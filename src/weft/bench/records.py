@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +18,8 @@ from weft.engine.runfolder import made_with
 from weft.errors import WeftError
 
 RESULTS = Path("benchmarks/results")
+BESIDE = ("networkx",)  # peers that train nothing
+Record = dict[str, Any]
 
 
 def machine() -> dict[str, Any]:
@@ -31,7 +34,7 @@ def machine() -> dict[str, Any]:
 
 def peer_versions() -> dict[str, str]:
     """Of the packages behind the peers, where they are installed."""
-    names = {package for peers in PEERS.values() for peer in peers for package in peer.needs}
+    names = {*BESIDE, *(package for peers in PEERS.values() for peer in peers for package in peer.needs)}
     found = {}
     for name in sorted(names):
         with suppress(metadata.PackageNotFoundError):
@@ -52,10 +55,11 @@ def physical_cores() -> int | None:
     return len(found)
 
 
-def write_record(name: str, content: dict[str, Any], folder: Path = RESULTS) -> Path:
-    """A new file; records are never overwritten."""
+def write_record(name: str, content: Record, command: str | None = None, folder: Path = RESULTS) -> Path:
+    """A new file; records are never overwritten. `command` measures this alone, where the one given does more."""
     stamp = time.strftime("%Y-%m-%d", time.gmtime())
-    record = {"name": name, "date": stamp, "command": "weft " + " ".join(sys.argv[1:]), "machine": machine(), **content}
+    command = command or "weft " + " ".join(sys.argv[1:])
+    record = {"name": name, "date": stamp, "command": command, "machine": machine(), **content}
     number = 1
     while (path := folder / f"{stamp}-{name}-{number}.json").exists():
         number += 1
@@ -69,8 +73,19 @@ def write_record(name: str, content: dict[str, Any], folder: Path = RESULTS) -> 
     return path
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> Record:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise WeftError(f"{path} is not a record ({error}); put it back from the repository") from None
+
+
+def bench_records(paths: Iterable[Path]) -> list[Record]:
+    """Those that `weft bench` wrote, oldest first: by date, then by the number that ends a file's name, if any."""
+    found = []
+    for path in paths:
+        record = read_record(path)
+        last = path.stem.rsplit("-", 1)[-1]
+        if str(record.get("name")).startswith("bench-"):
+            found.append((record["date"], int(last) if last.isdigit() else 0, path.name, record))
+    return [record for *_, record in sorted(found, key=lambda item: item[:3])]

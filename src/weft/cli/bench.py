@@ -9,46 +9,84 @@ import typer
 
 from weft import api
 from weft.bench.contest import OURS, Row, contest, prove
+from weft.bench.measurements import MEASUREMENTS, check_name, timed_presets
 from weft.bench.records import read_record, write_record
-from weft.bench.tables import rewrite
+from weft.bench.tables import number, rewrite
 from weft.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
 from weft.errors import WeftError
 from weft.families import discover, find_task
-from weft.report.plots import plot_bench
+from weft.report.benchmarks import plot_bench
 
 PLOTS = Path("benchmarks/plots")
+STEPS = 50
+NAMES = ", ".join(MEASUREMENTS)
 
 
 def bench(
-    task: Annotated[str | None, typer.Argument(help="what to time; see: weft tasks", metavar="[TASK]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help=f"a task (its training step; see: weft tasks), {NAMES}", metavar="[TASK]")
+    ] = None,
     preset: PresetOption = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="steps to time at each count")] = 50,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help=f"steps to time at each count, {STEPS} unless told")
+    ] = None,
     batch_size: BatchOption = None,
     setting: SetOption = None,
-    peers: Annotated[bool, typer.Option("--peers", help="also time the other systems that are installed")] = False,
+    peers: Annotated[
+        bool, typer.Option("--peers", help=f"also time the other systems that are installed ({NAMES}: always)")
+    ] = False,
     copies: Annotated[
         bool, typer.Option("--copies", help="also time independent single-worker copies side by side")
     ] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="keep a record in benchmarks/results")] = True,
     everything: Annotated[
-        bool, typer.Option("--all", help="every task with its peers, then the README's tables and plots")
+        bool, typer.Option("--all", help="everything with its peers, then the tables and plots of README and docs")
     ] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="only the README's tables and plots, from records")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="only those tables and plots, from records")] = False,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
-    if [task is not None, everything, tables].count(True) != 1:
-        raise WeftError("bench takes one of: a TASK, --all, --tables; see weft bench --help")
+    if [name is not None, everything, tables].count(True) != 1:
+        raise WeftError(f"bench takes one of: a TASK, {NAMES}, --all, --tables; see weft bench --help")
     counts = worker_counts(workers)
-    if task is not None:
-        bench_task(task, preset, counts, steps, settings_of(setting, batch_size=batch_size), peers, copies, record)
+    chosen = preset or batch_size or setting or copies
+    if name is None:
+        if chosen or not record:
+            raise WeftError("--all and --tables go by fixed presets and keep records; leave the other options out")
+        if everything:
+            bench_all(counts, steps or STEPS)
+        for path in rewrite():
+            typer.echo(f"wrote {path}")
         return
-    if preset or batch_size or setting or copies or not record:
-        raise WeftError("--all and --tables go by the full presets and keep records; leave the other options out")
-    for name in [name for family in discover().values() for name in family.tasks] if everything else ():
-        bench_task(name, None, counts, steps, {}, peers=True, copies=False, record=True)
-    for path in rewrite():
-        typer.echo(f"wrote {path}")
+    check_name(name)
+    if name not in MEASUREMENTS:
+        settings = settings_of(setting, batch_size=batch_size)
+        bench_task(name, preset, counts, steps or STEPS, settings, peers, copies, record)
+    elif chosen or steps:
+        raise WeftError(f"bench {name} takes --workers and --no-record only; leave the other options out")
+    else:
+        bench_measurement(name, counts, record)
+
+
+def bench_all(counts: list[int], steps: int) -> None:
+    """What fails is named and left out; the rest is measured and kept."""
+    failed = []
+    named = f"--workers {','.join(map(str, counts))}"
+    jobs = [(task, preset) for family in discover().values() for task, preset in timed_presets(family)]
+    for name, preset in [*jobs, *((name, None) for name in MEASUREMENTS)]:
+        try:
+            if preset is None:
+                bench_measurement(name, counts, True, f"weft bench {name} {named}")
+            else:
+                command = f"weft bench {name} --preset {preset} {named} --peers --steps {steps}"
+                bench_task(name, preset, counts, steps, {}, True, False, True, command)
+        except WeftError as error:
+            typer.echo(f"weft: {name} left out: {error}", err=True)
+            failed.append(name)
+    if failed:
+        raise WeftError(
+            f"could not measure {', '.join(failed)}; mend that, measure them alone, then: weft bench --tables"
+        )
 
 
 def bench_task(
@@ -60,6 +98,7 @@ def bench_task(
     peers: bool,
     copies: bool,
     record: bool,
+    command: str | None = None,
 ) -> None:
     family, chosen, config = api.configure(task, preset, settings)
     proof = prove(family, find_task(task)[1], config, counts)
@@ -78,9 +117,31 @@ def bench_task(
             "proof": proof,
             "rows": rows,
         }
-        path = write_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content)
+        path = write_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
         typer.echo(f"wrote {path}")
         typer.echo(f"wrote {plot_bench(PLOTS / f'{path.stem}.png', read_record(path))}")
+
+
+def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
+    typer.echo(f"{name}: {MEASUREMENTS[name].summary}", err=True)
+    found = MEASUREMENTS[name].measure(counts)
+    cells = [
+        [
+            row["case"],
+            row["system"],
+            row["threads"],
+            f"{number(row['median'])} {row['unit']}",
+            f"{number(min(row['medians']))} … {number(max(row['medians']))}",
+            f"{row['speed_up']:.2f}×" if row.get("speed_up", 1) != 1 else "",
+            f"{number(row['times_slower'])}× as fast" if "times_slower" in row else "",
+        ]
+        for row in found.rows
+    ]
+    print_table(["what", "system", "threads", "median", "spread", "speed-up", "weft is"], cells, name)
+    typer.echo(f"checked first: {found.proof}")
+    if record:
+        path = write_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
+        typer.echo(f"wrote {path}")
 
 
 def show(rows: list[Row], title: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import weft as api
 from tests.helpers import weft_here
-from weft.bench.sampling import full_forward, sampling
+from weft.bench.sampling import full_forward
 from weft.config import override
 from weft.engine import rng
 from weft.engine.rng import Purpose
@@ -204,16 +204,6 @@ def test_bad_settings_are_refused(settings, words):
     if "samples" not in settings:
         with pytest.raises(WeftError, match=words):
             make().stream(**settings)
-
-
-def test_the_bench_proves_before_it_times(monkeypatch):
-    config = override(TASKS["gpt"].presets["small"], {"context": 12})
-    found = sampling(config, full_tokens=1)
-    assert found["same_greedy_tokens"] > 1
-    assert found["ratio"] == found["cached_tokens_per_second"] / found["full_forward_tokens_per_second"]
-    monkeypatch.setattr("weft.bench.sampling.full_forward", lambda model, prompt, count, team: np.zeros(count))
-    with pytest.raises(WeftError, match="different texts"):
-        sampling(config)
 
 
 def test_the_command_line_writes_what_python_gives(base):

@@ -1,0 +1,171 @@
+"""What is measured beside training: answers agree before a clock runs, and every record has the same shape."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.helpers import snapshot, weft_here
+from weft.bench import distances, measurements, sampling
+from weft.bench.cases import Found, Measurement, compared, row
+from weft.config import override
+from weft.errors import WeftError
+from weft.families import discover
+from weft.families.gpt.config import TASKS
+
+TINY = {"tiny": override(TASKS["gpt"].presets["small"], {"context": 40})}
+QUICK = {"sizes": (3, 4), "alone": (5,), "pairs": 3, "table": (4, 3)}
+
+
+def systems(found):
+    return [(row["case"], row["system"], row["threads"]) for row in found.rows]
+
+
+def test_ratios_of_times_and_of_rates():
+    rows = compared(
+        [
+            row("times", "weft", 1, "ms a pair", [8.0, 6.0, 4.0]),
+            row("times", "weft", 2, "ms a pair", [2.0, 3.0, 4.0]),
+            row("times", "peer", 2, "ms a pair", [30.0]),
+            row("times", "peer", 4, "ms a pair", [30.0]),
+            row("rates", "weft", 1, "tokens/s", [100.0]),
+            row("rates", "peer", 1, "tokens/s", [25.0]),
+        ]
+    )
+    assert [found["median"] for found in rows[:2]] == [6.0, 3.0]
+    assert [found.get("speed_up") for found in rows] == [1.0, 2.0, None, None, 1.0, None]
+    # Against ours with as many threads; with the first where there is none.
+    assert [found.get("times_slower") for found in rows] == [None, None, 10.0, 5.0, None, 4.0]
+
+
+def test_distances_by_size_and_the_table_by_workers():
+    found = distances.distances([1, 2], **QUICK)
+    assert systems(found) == [
+        ("edit distance, 3 nodes", "weft", 1), ("edit distance, 3 nodes", "networkx", 1),
+        ("edit distance, 4 nodes", "weft", 1), ("edit distance, 4 nodes", "networkx", 1),
+        ("edit distance, 5 nodes", "weft", 1),
+        ("all pairs of 4 graphs of 3 nodes", "weft", 1), ("all pairs of 4 graphs of 3 nodes", "weft", 2),
+    ]  # fmt: skip
+    assert all(len(row["medians"]) == distances.ROUNDS for row in found.rows)
+    assert json.loads(json.dumps(found._asdict())) == found._asdict()
+
+
+def test_no_time_is_recorded_for_wrong_distances(monkeypatch):
+    class Wrong:
+        distance = -1.0
+
+    monkeypatch.setattr(distances, "graph_edit_distance", lambda a, b: Wrong)
+    with pytest.raises(WeftError, match=r"at 3 nodes our distances .* are not networkx's"):
+        distances.distances([1], **QUICK)
+    with pytest.raises(WeftError, match="first row is not what its pairs give"):
+        distances.distances([1], **QUICK | {"sizes": (), "alone": ()})
+
+
+def test_no_time_is_recorded_for_tables_that_differ(monkeypatch):
+    class Table:
+        def __init__(self, workers):
+            self.distance = np.full((4, 4), float(workers))
+
+    monkeypatch.setattr(distances, "matrix", lambda graphs, workers: Table(workers))
+    with pytest.raises(WeftError, match=r"worker counts \[1, 2\] give different distances"):
+        distances.distances([1, 2], **QUICK | {"sizes": (), "alone": ()})
+
+
+def test_sampling_both_ways():
+    found = sampling.sampling([1], TINY)
+    case = "gpt tiny writing, context 40"
+    assert systems(found) == [(case, "weft", 1), (case, "without the cache", 1)]
+    ours, theirs = found.rows
+    assert theirs["times_slower"] == ours["median"] / theirs["median"]
+
+
+def test_no_time_is_recorded_for_other_texts(monkeypatch):
+    monkeypatch.setattr(sampling, "full_forward", lambda model, prompt, count, team: np.full(count, -1))
+    with pytest.raises(WeftError, match="different texts"):
+        sampling.sampling([1], TINY)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """`packed` answers at once; (the counts it was asked for)."""
+    asked = []
+
+    def measure(counts):
+        asked.append(list(counts))
+        rows = [row("a case", "weft", count, "ms", [4.0 / count]) for count in counts]
+        return Found({"seed": 0}, "one = two", compared([*rows, row("a case", "slow", 1, "ms", [400.0])]))
+
+    monkeypatch.setitem(measurements.MEASUREMENTS, "packed", Measurement("quick", measure))
+    return asked
+
+
+def test_a_measurement_shows_a_table_and_keeps_a_record(measured, tmp_path):
+    done = weft_here("bench", "packed", "--workers", "1,4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert measured == [[1, 4]]
+    assert "checked first: one = two" in done.stdout
+    assert "100× as fast" in done.stdout
+    assert "4.00×" in done.stdout
+    (path,) = (tmp_path / "benchmarks/results").iterdir()
+    assert path.name.endswith("-bench-packed-1.json")
+    assert f"wrote {path.relative_to(tmp_path)}" in done.stdout
+    record = json.loads(path.read_text())
+    assert (record["name"], record["measurement"]) == ("bench-packed", "packed")
+    assert record["command"] == "weft bench packed --workers 1,4"
+    assert record["proof"] == "one = two"
+    assert record["machine"]["commit"]
+    assert record["machine"]["networkx"]
+    assert [found["median"] for found in record["rows"]] == [4.0, 1.0, 400.0]
+    weft_here("bench", "packed", "--no-record", cwd=tmp_path)
+    assert len(list((tmp_path / "benchmarks/results").iterdir())) == 1
+
+
+@pytest.mark.parametrize("words", [["--steps", 3], ["--preset", "small"], ["--batch-size", 3], ["--copies"]])
+def test_options_of_training_are_refused(words, measured, tmp_path):
+    done = weft_here("bench", "packed", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "bench packed takes --workers and --no-record only" in done.stderr
+    assert measured == []
+    assert snapshot(tmp_path) == {}
+
+
+def test_an_unknown_name_lists_everything(tmp_path):
+    done = weft_here("bench", "distance", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing called 'distance' to measure; did you mean distances" in done.stderr
+    tasks = [task for family in discover().values() for task in family.tasks]
+    assert all(name in done.stderr.partition("known: ")[2] for name in [*tasks, "distances", "sampling", "packed"])
+
+
+def test_everything_is_what_was_made_for_timing_or_full():
+    presets = {name: measurements.timed_presets(family) for name, family in discover().items()}
+    assert presets["graph"] == [("boolean", "timing")]
+    assert presets["gpt"] == [("gpt", "full")]
+    assert [preset for _, preset in presets["logic_ca"]] == ["full"] * 5
+
+
+def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measured, monkeypatch, tmp_path):
+    asked = []
+
+    def broken(counts):
+        raise WeftError("no answer")
+
+    def task(name, preset, counts, steps, settings, peers, copies, record, command):
+        asked.append((name, preset, peers, record, command))
+
+    for name in ("distances", "sampling"):
+        monkeypatch.setitem(measurements.MEASUREMENTS, name, Measurement("broken", broken))
+    monkeypatch.setattr("weft.cli.bench.bench_task", task)
+    done = weft_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "distances left out: no answer" in done.stderr
+    assert "could not measure distances, sampling;" in done.stderr
+    # A record's command measures that record alone.
+    words = "--workers 1,2 --peers --steps 7"
+    assert ("gpt", "full", True, True, f"weft bench gpt --preset full {words}") in asked
+    assert ("boolean", "timing", True, True, f"weft bench boolean --preset timing {words}") in asked
+    assert len(asked) == 7
+    (path,) = (tmp_path / "benchmarks/results").iterdir()
+    assert json.loads(path.read_text())["command"] == "weft bench packed --workers 1,2"
