@@ -1,0 +1,81 @@
+"""docs/new-family.md, followed to the letter: its commands typed, its files written, in a copy of weft."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+from tests import test_contract
+from tests.helpers import TIMEOUT
+from tests.pages import ROOT, items
+
+PAGE = "docs/new-family.md"
+CANNOT_RUN = {"make test": "it is what runs this test"}
+
+
+def type_in(place, command):
+    """A shell line, as typed, where `weft` and `python` are the copy's."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(place / "src"),
+        "WEFT_CACHE_DIR": str(place / "cache"),
+        "PYTEST_ADDOPTS": f"-p no:cacheprovider --junit-xml={place / 'report.xml'}",
+    }
+    env.pop("COVERAGE_PROCESS_CONFIG", None)  # the copy is not what coverage is asked about
+    functions = f'python() {{ "{sys.executable}" "$@"; }}; weft() {{ python -m weft "$@"; }}; '
+    return subprocess.run(
+        ["bash", "-c", functions + command], cwd=place, env=env, capture_output=True, text=True, timeout=TIMEOUT
+    )
+
+
+def contract_tests(marked=None):
+    """Names of the contract tests, or of those with a mark."""
+    return {
+        name
+        for name, test in vars(test_contract).items()
+        if name.startswith("test_")
+        and (marked is None or marked in {mark.name for mark in getattr(test, "pytestmark", [])})
+    }
+
+
+def passed(place):
+    """The contract tests that ran, all of them passed, none skipped."""
+    suite = ElementTree.parse(place / "report.xml").getroot().find("testsuite")
+    assert [suite.get(key) for key in ("failures", "errors", "skipped")] == ["0", "0", "0"]
+    names = [case.get("name") for case in suite.iter("testcase")]
+    assert all("mlp-spirals" in name for name in names)
+    return {name.partition("[")[0] for name in names}
+
+
+def test_the_page_makes_a_family_that_keeps_the_contract(tmp_path):
+    for folder in ("src", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    said = items(PAGE)
+    assert set(CANNOT_RUN) <= {item.text for item in said}
+    printed, ran = {}, []
+    for kind, text, heading in said:
+        if kind == "python":
+            (tmp_path / re.search(r"`(.+)`", heading)[1]).write_text(text, encoding="utf-8")
+        elif text not in CANNOT_RUN and len(text.split()) > 2:  # `weft eval` alone is a name
+            done = type_in(tmp_path, text)
+            assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+            printed[text] = done.stdout
+            if "pytest" in text:
+                ran.append(passed(tmp_path))
+    assert ran == [contract_tests(), contract_tests("jit_off")]
+    assert "the same bits for 1, 2, 3, 5 workers" in printed["weft verify spirals --gradients"]
+    assert re.search(r"│ 10,000 │ +0 │", printed["weft eval runs/spirals"])  # what `expect` says
+    assert "spirals" in type_in(tmp_path, "weft tasks").stdout
+    linted = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "src/weft/families/mlp", "tests/families/mlp"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert linted.returncode == 0, linted.stdout
+    others = "tests/engine/test_imports.py tests/bench/test_contest.py::test_every_family_states_a_bound"
+    kept = type_in(tmp_path, f"python -m pytest {others}")
+    assert kept.returncode == 0, kept.stdout
