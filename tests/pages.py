@@ -14,6 +14,7 @@ PAGES = sorted(
 )
 PROGRAMS = r"(?:\w+=\S+ )*(?:weft|make|python|pip|git|mkdir|touch) "
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RECORDS = re.compile(r"<!-- records:.*?<!-- /records -->", re.DOTALL)  # tables say what was typed, not what to type
 SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 
 
@@ -31,8 +32,10 @@ def blocks(text: str) -> list[tuple[int, str, str]]:
 
 
 def prose(text: str) -> str:
-    """The page with its fenced blocks blanked, every other character where it was."""
-    return FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    """The page with its fenced blocks and tables of records blanked, every other character where it was."""
+    for pattern in (FENCE, RECORDS):
+        text = pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return text
 
 
 def command_lines(language: str, block: str) -> list[str]:
