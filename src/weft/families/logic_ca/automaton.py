@@ -11,7 +11,7 @@ from weft.families.logic_ca.config import POSITIONS, LogicConfig
 from weft.families.logic_ca.gates import training_coefficients
 from weft.families.logic_ca.kernels import forward_worker, gradient_worker
 from weft.families.logic_ca.program import compile_program
-from weft.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, waits
+from weft.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats, waits
 
 
 def to_planes(grids: Array, out: Array) -> None:
@@ -58,19 +58,21 @@ def gradient(
     program, periodic = compile_program(config, wires), config.boundary == "periodic"
     dtype = logits.dtype
     states = workers.buffer("states", (config.ca_steps, channels, columns), dtype)
-    patches = workers.buffer("patches", (2, POSITIONS * channels, columns), dtype)
+    units = len(plan.tile_group)
+    patches = workers.buffer("patches", (2, units + 1, POSITIONS * channels, config.lanes), dtype)
     kept = workers.buffer("kept", (2, channels, columns), dtype)
     wanted = workers.buffer("targets", (targets.shape[-1], columns), dtype)
     states[:, :, cells:] = 0
-    patches[:, :, cells:] = 0
+    patches[:, units] = 0
     to_planes(grids, states[0])
     to_planes(targets, wanted)
     workers.run(
-        gradient_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.tile_group)), workers.ticks,
+        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks,
         sums, losses, patches, kept, states, wanted,
         workers.per_worker("values", program.full_size, dtype),
         workers.per_worker("adjoint", program.adjoint_size, dtype),
         neighbour_columns(samples, height, width, periodic),
+        seats(plan, samples, height, width, periodic, channels, config.lanes),
         training_coefficients(logits, hard, workers), fire, program.full, program.live, program.adjoint, program.unread,
         program.full_outputs, program.live_outputs, program.adjoint_outputs, program.wide,
         plan.tiles, plan.across, len(plan.group_tiles), *waits(plan, samples, height, width, periodic),

@@ -3,7 +3,9 @@
 Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
   states      (D, C, columns)   the grids; step t lives at t mod D; columns are the S·N cells, then zeros
   neighbours  (9, S·N)          column of a cell's neighbour p; I am neighbour p of my own neighbour 8 − p
-  patches     (2, 9·C, columns) gradients of the cells' inputs, of the CA step in work and the one before it
+  patches     (2, units + 1, 9·C, L) gradients of the cells' inputs, of the CA step in work and the one before it, tile
+                                by tile as they are made; the last one is the cell outside the grid: zeros
+  seats       (9, S·N)          place in patches, flat, of the neighbour that sees a cell as its own neighbour p
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
   fire        (T, N)            1 where a cell takes its new state; empty when all do
@@ -131,17 +133,17 @@ def forward_tile(
 
 @kernel
 def gather_adjoint(
-    adjoint: Array, outputs: Array, patches: Array, kept: Array, fire: Array, neighbours: Array,
+    adjoint: Array, outputs: Array, patches: Array, kept: Array, fire: Array, seats: Array,
     start: int, count: int, lanes: int,
 ) -> None:  # fmt: skip
     """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
-    channels = outputs.shape[0]
+    channels, flat = outputs.shape[0], patches.reshape(-1)
     for c in range(channels):
         base = outputs[c]
         for lane in range(count):
-            total = patches[c, neighbours[8, start + lane]]
+            total = flat[seats[0, start + lane] + c * lanes]
             for p in range(1, 9):
-                total += patches[p * channels + c, neighbours[8 - p, start + lane]]
+                total += flat[seats[p, start + lane] + (p * channels + c) * lanes]
             adjoint[base + lane] = total
         if fire.shape[0] > 0:
             for lane in range(count):
@@ -203,7 +205,7 @@ def forward_worker(
 def gradient_worker(
     worker: int, claims: Array, progress: Array, clock: Array,
     sums: Array, losses: Array, patches: Array, kept: Array, states: Array, targets: Array,
-    values: Array, adjoint: Array, neighbours: Array, coef: Array, fire: Array,
+    values: Array, adjoint: Array, neighbours: Array, seats: Array, coef: Array, fire: Array,
     full: Array, live: Array, places: Array, unread: Array,
     full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
     wide: int, tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
@@ -211,7 +213,6 @@ def gradient_worker(
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
     units, channels = tiles.size - 1, states.shape[1]
     mine, gradients = values[worker], adjoint[worker]
-    inputs = 9 * channels
     first = worker * units // clock.shape[0]
     level = cursor = 0
     while level < 2 * steps - 1:
@@ -242,7 +243,7 @@ def gradient_worker(
                 losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
             else:
                 gather_adjoint(
-                    gradients, adjoint_outputs, patches[(t + 1) % 2], kept[(t + 1) % 2], fire, neighbours,
+                    gradients, adjoint_outputs, patches[(t + 1) % 2], kept[(t + 1) % 2], fire, seats,
                     start, count, lanes,
                 )  # fmt: skip
             pass_by_unfired(gradients, kept[t % 2], adjoint_outputs, fire, t, start, count)
@@ -250,10 +251,9 @@ def gradient_worker(
                 for lane in range(lanes):
                     gradients[block + lane] = 0
             backward_gates(sums[u], gradients, mine, full, places, coef, wide, channels * lanes, lanes)
-            out = patches[t % 2]
-            for row in range(inputs):
-                for lane in range(count):
-                    out[row, start + lane] = gradients[row * lanes + lane]
+            out = patches[t % 2, u].reshape(-1)
+            for i in range(out.size):
+                out[i] = gradients[i]
         finish(progress, u)
         clock[worker, WAITING] += ready - begin
         clock[worker, FORWARD] += turned - ready

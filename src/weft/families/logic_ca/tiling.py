@@ -109,3 +109,19 @@ def neighbour_columns(samples: int, height: int, width: int, periodic: bool) -> 
         if not periodic:
             found[p, :, ~inside.ravel()] = samples * height * width
     return found.reshape(POSITIONS, -1).astype(np.uint32)
+
+
+@lru_cache(maxsize=8)
+def _seats(samples: int, height: int, width: int, periodic: bool, channels: int, lanes: int, tiles: bytes) -> Array:
+    cuts, tile = np.frombuffer(tiles, np.int64), POSITIONS * channels * lanes
+    units = len(cuts) - 1
+    sizes = np.diff(cuts)
+    lane = np.arange(cuts[-1]) - np.repeat(cuts[:-1], sizes)
+    of_column = np.append(np.repeat(np.arange(units), sizes) * tile + lane, units * tile)
+    # I am neighbour p of my own neighbour 8 − p.
+    return of_column[neighbour_columns(samples, height, width, periodic)[::-1]]
+
+
+def seats(plan: Tiling, samples: int, height: int, width: int, periodic: bool, channels: int, lanes: int) -> Array:
+    """(9, S·N) where in the gradients of patches, tile by tile, the row of the cell begins that sees me at p."""
+    return _seats(samples, height, width, periodic, channels, lanes, plan.tiles.tobytes())
