@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo
+SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
 .PHONY: demo test lint bench soak coverage clean
 
@@ -26,8 +27,8 @@ demo: $(VENV)/.user
 	@echo "look at $(DEMO)/pictures/rollout.gif"
 
 test: lint
-	$(BIN)/python -m pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off
+	$(BIN)/python -m pytest $(SPREAD)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
