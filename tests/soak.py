@@ -63,10 +63,11 @@ def resident(pid: int) -> float | None:
     return None
 
 
-def live(words: list[object], workers: int, folder: Path, until: float | None) -> Life:
-    """Run weft until it is done or, after `until` seconds, killed."""
-    began = time.monotonic()
-    process = start(*words, "--workers", workers, cwd=folder)
+def live(words: list[object], workers: int, run: Path, until: float | None) -> Life:
+    """Run weft on the folder `run` until it is done or, after `until` seconds, killed."""
+    began, clock = time.monotonic(), time.time()
+    metrics = run / "metrics.csv"
+    process = start(*words, "--workers", workers, cwd=run.parent)
     memory: list[float] = []
     killed = False
     while True:
@@ -74,7 +75,8 @@ def live(words: list[object], workers: int, folder: Path, until: float | None) -
             out, problems = process.communicate(timeout=SAMPLE_SECONDS)
             break
         except subprocess.TimeoutExpired:
-            if (now := resident(process.pid)) is not None:
+            training = metrics.exists() and metrics.stat().st_mtime > clock  # on a busy machine starting takes seconds
+            if training and (now := resident(process.pid)) is not None:
                 memory.append(now)
             if until is not None and not killed and time.monotonic() - began > until:
                 process.send_signal(signal.SIGKILL)
@@ -85,7 +87,7 @@ def live(words: list[object], workers: int, folder: Path, until: float | None) -
 
 
 def is_flat(life: Life) -> bool:
-    """After its first third (start-up, buffers, one evaluation) a process holds what it holds."""
+    """After the first third of its training (buffers, one evaluation) a process holds what it holds."""
     third = len(life.memory) // 3
     if third < LEAST_SAMPLES // 3:
         return True
@@ -100,7 +102,7 @@ def disturbed(run: Path, words: list[object], draw: random.Random) -> list[Life]
         # Killed before config.toml was there, a run begins anew; later it resumes.
         begun = (run / "config.toml").exists()
         command = ["resume", run.name] if begun else [*words, "--out", run.name]
-        lives.append(live(command, draw.choice(WORKERS), run.parent, until))
+        lives.append(live(command, draw.choice(WORKERS), run, until))
         # Ever longer lives: in the end every run gets through, however slow the machine.
         until = draw.uniform(0.3, LONGEST_LIFE) + 0.5 * len(lives)
     return lives
@@ -116,7 +118,7 @@ def trial(task: str, steps: int, seed: int, folder: Path) -> Trial:
     draw = random.Random(f"{seed} {task}")
     chosen = {**CADENCE, "seed": draw.randrange(1000)}
     words = ["train", task, "--preset", "small", "--steps", steps, *sets(**chosen)]
-    straight = live([*words, "--out", "straight"], draw.choice(WORKERS), folder, None)
+    straight = live([*words, "--out", "straight"], draw.choice(WORKERS), folder / "straight", None)
     lives = disturbed(folder / "run", words, draw)
     same = weights_line(lives[-1].output) == weights_line(straight.output)
     same = same and left_behind(folder / "run") == left_behind(folder / "straight")
@@ -127,7 +129,8 @@ def pace(task: str, folder: Path) -> float:
     """Steps a second of the small preset, roughly, start-up left out."""
     done = []
     for steps in (5, 55):
-        life = live(["train", task, "--preset", "small", "--steps", steps, "--out", f"pace-{steps}"], 1, folder, None)
+        run = folder / f"pace-{steps}"
+        life = live(["train", task, "--preset", "small", "--steps", steps, "--out", run.name], 1, run, None)
         done.append(life.seconds)
     return 50 / max(0.05, done[1] - done[0])
 
