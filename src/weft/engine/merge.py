@@ -19,41 +19,49 @@ INLINE_ELEMENTS = 1 << 15  # below this much work a dispatch, some 5 µs, costs 
 
 
 @kernel
-def fold_slice(partial: Array, rows: Array, first: int, start: int, end: int) -> None:
+def fold_slice(nodes: Array, partial: Array, rows: Array, first: int, start: int, end: int) -> None:
     """Push rows (units first, first + 1, …) into the counter, columns start to end.
 
-    A row joins the nodes that wait for it, smallest first, and what comes out waits one level up. The usual short
-    chains are one pass each over memory that is mostly far away; only longer ones go back over their result.
+    A row joins the nodes that wait for it, smallest first, and what comes out waits one level up. All of it happens in
+    `nodes` (levels, SLICE), which stays in the cache; only what still waits at the end goes back to `partial`. The
+    usual short chains are one pass each.
     """
+    levels, width, last = partial.shape[0], end - start, first + rows.shape[0]
+    for level in range(levels):
+        if (first >> level) & 1:
+            nodes[level, :width] = partial[level, start:end]
     for i in range(rows.shape[0]):
         # Sliced first, then counted from 0: an index that might be negative is not vectorised.
         row = rows[i, start:end]
         level = 0
         while ((first + i) >> level) & 1:
             level += 1
-        node = partial[level, start:end]
+        node = nodes[level, :width]
         if level == 0:
             for j in range(row.size):
                 node[j] = row[j]
         elif level == 1:
-            p0 = partial[0, start:end]
+            p0 = nodes[0, :width]
             for j in range(row.size):
                 node[j] = p0[j] + row[j]
         elif level == 2:
-            p0, p1 = partial[0, start:end], partial[1, start:end]
+            p0, p1 = nodes[0, :width], nodes[1, :width]
             for j in range(row.size):
                 right = p0[j] + row[j]
                 node[j] = p1[j] + right
         else:
-            p0, p1, p2 = partial[0, start:end], partial[1, start:end], partial[2, start:end]
+            p0, p1, p2 = nodes[0, :width], nodes[1, :width], nodes[2, :width]
             for j in range(row.size):
                 right = p0[j] + row[j]
                 right = p1[j] + right
                 node[j] = p2[j] + right
             for k in range(3, level):
-                left = partial[k, start:end]
+                left = nodes[k, :width]
                 for j in range(row.size):
                     node[j] = left[j] + node[j]
+    for level in range(levels):
+        if (last >> level) & 1:
+            partial[level, start:end] = nodes[level, :width]
 
 
 @kernel
@@ -74,13 +82,13 @@ def root_slice(root: Array, partial: Array, count: int, start: int, end: int) ->
 
 
 @kernel
-def fold_worker(worker: int, tickets: Array, partial: Array, rows: Array, first: int) -> None:
-    width = rows.shape[1]
+def fold_worker(worker: int, tickets: Array, scratch: Array, partial: Array, rows: Array, first: int) -> None:
+    width, nodes = rows.shape[1], scratch[worker].reshape(partial.shape[0], SLICE)
     while True:
         start = claim(tickets) * SLICE
         if start >= width:
             break
-        fold_slice(partial, rows, first, start, min(start + SLICE, width))
+        fold_slice(nodes, partial, rows, first, start, min(start + SLICE, width))
 
 
 @kernel
@@ -105,19 +113,22 @@ class TreeSum:
         """Fold in the next units' rows, in order."""
         if self.count + len(rows) >= 1 << len(self.partial):
             raise ValueError(f"{self.count + len(rows)} units; this sum was made for fewer")
+        scratch = workers.per_worker("nodes", len(self.partial) * SLICE, rows.dtype)
         if rows.size < INLINE_ELEMENTS:
-            fold_worker(0, workers.tickets(), self.partial, rows, self.count)
+            fold_worker(0, workers.tickets(), scratch, self.partial, rows, self.count)
         else:
-            workers.run(fold_worker, workers.tickets(), self.partial, rows, self.count)
+            workers.run(fold_worker, workers.tickets(), scratch, self.partial, rows, self.count)
         self.count += len(rows)
 
     def finish(self, workers: Workers) -> Array:
-        """The root; and an empty counter, ready for the next step."""
+        """The root, good until the next push; and an empty counter, ready for the next step."""
+        count, self.count = self.count, 0
+        if count.bit_count() == 1:  # a single node waits: it is the root
+            return self.partial[count.bit_length() - 1]
         if self.root.size < INLINE_ELEMENTS:
-            root_worker(0, workers.tickets(), self.root, self.partial, self.count)
+            root_worker(0, workers.tickets(), self.root, self.partial, count)
         else:
-            workers.run(root_worker, workers.tickets(), self.root, self.partial, self.count)
-        self.count = 0
+            workers.run(root_worker, workers.tickets(), self.root, self.partial, count)
         return self.root
 
 

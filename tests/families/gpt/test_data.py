@@ -162,7 +162,7 @@ def test_one_text_is_cut_at_nine_tenths_and_has_only_its_characters(story):
     assert known.decode(found.train.tokens) == STORY[: int(0.9 * len(STORY))]
     assert known.decode(found.validation.tokens) == STORY[int(0.9 * len(STORY)) :]
     assert found.validation.bytes == len(STORY[int(0.9 * len(STORY)) :].encode())
-    assert found.train.tokens.dtype == np.uint16
+    assert found.train.tokens.dtype == np.uint8
 
 
 def test_a_step_sees_the_same_windows_whenever_it_is_asked(story):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.families.gpt.config import GptConfig
 
 DEFAULT_BPE = 2000
-CACHE_FORMAT = 1  # of the token cache; a new number makes old files unseen
+CACHE_FORMAT = 2  # of the token cache; a new number makes old files unseen
 KEPT_CACHES = 8
 DIGEST = 32  # bytes of a SHA-256
 IGNORED = -1  # a target that is not counted
@@ -42,7 +42,7 @@ IGNORED = -1  # a target that is not counted
 class Part(NamedTuple):
     """Training or validation text, document after document; a document that the split cuts has a piece in both."""
 
-    tokens: Array  # (n,) uint16, or int32 where the vocabulary is larger
+    tokens: Array  # (n,) uint8, or uint16 or int32 where the vocabulary is larger
     bounds: Array  # (D + 1,) int64: document d is tokens[bounds[d] : bounds[d + 1]]
     bytes: int  # of the text in UTF-8
 

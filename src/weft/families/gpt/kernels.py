@@ -51,7 +51,7 @@ def scratch_size(z: Sizes) -> int:
     """Numbers of float scratch a worker needs for one unit."""
     M, (R, C, _) = z.S * z.T, padded(z.T, z.D // z.H)
     layer = M * (10 * z.D + 2) + z.S * z.H * R * C
-    shared = M * (4 * z.D + 1 + 2 * 4 * z.D + 3 * z.D + z.V) + flipped_size(M, 4 * z.D)
+    shared = M * (3 * z.D + 1 + 2 * 4 * z.D + z.V) + flipped_size(M, 4 * z.D)
     return z.L * layer + shared + head_scratch(z.T, z.D // z.H)
 
 
@@ -76,17 +76,20 @@ def layer_memory(memory: Array, layer: int, M: int, S: int, z: Sizes) -> tuple[A
 
 @kernel
 def work_memory(memory: Array, M: int, S: int, z: Sizes) -> tuple[Array, ...]:
-    """What is shared by all layers: x, nf, dx, dn, rf, two hidden rows, dqkv, logits, a panel, a head's scratch."""
+    """What is shared by all layers: x, nf, dx, dn, rf, two hidden rows, dqkv, logits, a panel, a head's scratch.
+
+    nf and dqkv lie in the first hidden rows, which nobody needs between forward and backward, nor when attention goes
+    back.
+    """
     R, C, _ = padded(z.T, z.D // z.H)
     at = z.L * (M * (10 * z.D + 2) + S * z.H * R * C)
     x, at = carve(memory, at, M, z.D)
-    nf, at = carve(memory, at, M, z.D)
     dx, at = carve(memory, at, M, z.D)
     dn, at = carve(memory, at, M, z.D)
     rf, at = carve(memory, at, 1, M)
+    nf, dqkv = carve(memory, at, M, z.D)[0], carve(memory, at, M, 3 * z.D)[0]
     a, at = carve(memory, at, M, 4 * z.D)
     da, at = carve(memory, at, M, 4 * z.D)
-    dqkv, at = carve(memory, at, M, 3 * z.D)
     logits, at = carve(memory, at, M, z.V)
     end = at + flipped_size(M, 4 * z.D)
     return x, nf, dx, dn, rf[0], a, da, dqkv, logits, memory[at:end], memory[end:]

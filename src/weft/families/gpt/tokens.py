@@ -126,7 +126,8 @@ def codepoints_of(texts: Sequence[str]) -> Iterator[Array]:
 def encode_characters(codepoints: Array, texts: Sequence[str]) -> Array:
     table = np.full(codepoints[-1] + 2, -1, np.int32)  # the last entry stands for everything beyond
     table[codepoints] = np.arange(len(codepoints), dtype=np.int32)
-    narrow = np.uint16 if len(codepoints) < 1 << 16 else np.int32  # there may be one more: the end of a document
+    # As narrow as can be; there may be one more: the end of a document.
+    narrow = np.uint8 if len(codepoints) < 1 << 8 else np.uint16 if len(codepoints) < 1 << 16 else np.int32
     found = [np.zeros(0, narrow)]
     for points in codepoints_of(texts):
         tokens = table[np.minimum(points, len(table) - 1)]
