@@ -72,7 +72,7 @@ class Family:
     layout: Callable[[Any], Layout]  # like all below: of a config that `prepare` has seen
     init: Callable[[Any, DTypeLike], Params]
     constants: Callable[[Any], Constants]
-    slot_size: Callable[[Any], int]  # numbers per unit; equals the parameter count where pull_back is the identity
+    slot_size: Callable[[Any], int]  # numbers per unit; the parameter count where there is no pull_back
     group_bytes: Callable[[Any], int]  # working memory of one group in flight, slots not counted
 
     load: Callable[[Any], Any]
@@ -82,7 +82,8 @@ class Family:
 
     # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit
     gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
-    pull_back: Callable[[Any, Params, Array, Array, Workers], None]  # (config, params, merged, gradient out, workers)
+    # (config, params, merged, gradient out, workers); None where slots hold the gradient itself
+    pull_back: Callable[[Any, Params, Array, Array, Workers], None] | None
     # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
     evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
     eval_columns: tuple[str, ...]  # of those rows
@@ -108,11 +109,6 @@ class Family:
     # many), or else the bytes its kernels read and write if none were in the first-level cache.
     products: Callable[[Any], Sequence[tuple[int, int, int, int]]] | None = None
     traffic: Callable[[Any], float] | None = None
-
-
-def as_merged(config: Any, params: Params, merged: Array, out: Array, workers: Workers) -> None:
-    """`pull_back` of a family whose slots hold the gradient itself."""
-    out[:] = merged
 
 
 def parameter_count(family: Family, config: TrainConfig) -> int:

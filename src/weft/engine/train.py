@@ -21,7 +21,7 @@ from weft.engine import checkpoint as checkpoints
 from weft.engine.arrays import Array
 from weft.engine.backend import CPU, Backend
 from weft.engine.checkpoint import Checkpoint, TrainState
-from weft.engine.family import Batch, Family, Wave, as_merged
+from weft.engine.family import Batch, Family, Wave
 from weft.engine.optim import learning_rate
 from weft.engine.params import tensor_at, weights_hash
 from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
@@ -111,8 +111,8 @@ class Trainer:
                 losses_total.push(losses, workers)
         with self.clock.measure("merge"):
             merged = total.finish(workers)
-            if family.pull_back is as_merged:
-                self.gradient = merged  # nothing to do, so nothing is copied
+            if family.pull_back is None:
+                self.gradient = merged
             else:
                 family.pull_back(config, self.params, merged, self.gradient, workers)
             return float(losses_total.finish(workers)[0]) / batch.divisor

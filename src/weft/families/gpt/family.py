@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from weft.config import override
 from weft.engine import rng
 from weft.engine.arrays import Array, aligned
-from weft.engine.family import Batch, Constants, Family, Wave, as_merged
+from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
 from weft.engine.source import read_source
@@ -153,7 +153,7 @@ FAMILY = Family(
     evaluation=data.evaluation,
     groups=groups,
     gradient=gradient,
-    pull_back=as_merged,
+    pull_back=None,
     evaluate=evaluate,
     eval_columns=evaluation.COLUMNS,
     reference=reference_loss,

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from weft.engine import rng
 from weft.engine.arrays import Array, aligned
-from weft.engine.family import Batch, Constants, Family, Wave, as_merged
+from weft.engine.family import Batch, Constants, Family, Wave
 from weft.engine.params import spans, views
 from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
@@ -105,7 +105,7 @@ FAMILY = Family(
     evaluation=data.evaluation,
     groups=groups,
     gradient=gradient,
-    pull_back=as_merged,
+    pull_back=None,
     evaluate=evaluate,
     eval_columns=("edit_loss", "exact"),
     reference=reference_loss,
