@@ -37,14 +37,37 @@ def test_any_waves_give_the_bits_of_the_tree(units, data):
         np.testing.assert_array_equal(folded(rows, cuts, workers), naive.tree_sum(rows))
 
 
-@pytest.mark.parametrize("units", [1, 2, 3, 5, 7, 16, 33])
-def test_workers_do_not_change_the_sum(units, monkeypatch):
+NARROW, WIDE = 3 * merge.SLICE + 17, 64 * merge.WIDE_SLICE + 17
+
+
+@pytest.mark.parametrize(
+    ("units", "width"), [(units, NARROW) for units in (1, 2, 3, 5, 7, 16, 33)] + [(5, WIDE), (8, WIDE)]
+)
+def test_workers_do_not_change_the_sum(units, width, monkeypatch):
     monkeypatch.setattr(merge, "INLINE_ELEMENTS", 0)  # make even small sums go through the pool
-    rows = rows_of(units, 3 * merge.SLICE + 17)
+    rows = rows_of(units, width)
     expected = naive.tree_sum(rows)
     for count in (1, 2, 3, 5):
         with Workers(count) as workers:
             np.testing.assert_array_equal(folded(rows, [0, units], workers), expected)
+
+
+@pytest.mark.jit_off
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 4), st.data())
+def test_rows_folded_as_they_come_give_the_bits_of_the_tree(units, levels, data):
+    """Waves of any size, and in each the units ready in any order."""
+    cuts = sorted({0, units, *data.draw(st.lists(st.integers(0, units), max_size=5))})
+    rows = rows_of(units, 7, seed=units)
+    with Workers(1) as workers:
+        total = TreeSum(7, units, rows.dtype)
+        for start, end in pairwise(cuts):
+            wave, arrivals = np.full_like(rows[start:end], np.nan), workers.counters(end - start)
+            for unit in data.draw(st.permutations(range(end - start))):
+                wave[unit] = rows[start + unit]
+                merge.fold_up(wave, arrivals, unit, start, levels)
+            total.push(wave, workers, levels)
+        np.testing.assert_array_equal(total.finish(workers), naive.tree_sum(rows))
 
 
 def test_the_tree_is_not_a_plain_sum():

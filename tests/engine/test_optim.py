@@ -46,7 +46,7 @@ def test_float32_agrees_with_float64():
 
 
 def test_workers_do_not_change_a_bit(monkeypatch):
-    monkeypatch.setattr(optim, "INLINE_ELEMENTS", 0)
+    monkeypatch.setattr(optim, "INLINE_PARAMS", 0)
     config = TrainConfig(lr=0.05, clip_element=1.0, clip_norm=3.0)
     hashes = {weights_hash(run(config, np.float32, workers)[2].params) for workers in (1, 2, 3, 5)}
     assert len(hashes) == 1

@@ -102,6 +102,7 @@ class Family:
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)
+    folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
     # What a step works through, for the progress line: a word in the plural, and how many of them.
     work: tuple[str, Callable[[Any], float]] | None = None
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …

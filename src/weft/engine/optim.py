@@ -11,9 +11,11 @@ import numpy as np
 from weft.config import TrainConfig
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
-from weft.engine.merge import INLINE_ELEMENTS, SLICE, sum_tree
+from weft.engine.merge import SLICE, sum_tree
 from weft.engine.sync import PAD, fetch_add, finish, wait_for
 from weft.engine.workers import Workers
+
+INLINE_PARAMS = 1 << 13  # some 15 µs of work: below, a dispatch and the wait between the passes cost more
 
 
 @kernel
@@ -118,7 +120,7 @@ class AdamW:
         )  # fmt: skip
         self._totals[1] = config.clip_norm
         counters, vectors = workers.counters(COUNTERS), (self.params, self.first, self.second, gradient)
-        if self.params.size < INLINE_ELEMENTS:
+        if self.params.size < INLINE_PARAMS:
             optimise_worker(0, counters, *vectors, self._norms, self._totals, self._hyper)
         else:
             workers.run(optimise_worker, counters, *vectors, self._norms, self._totals, self._hyper)

@@ -107,7 +107,7 @@ class Trainer:
             with self.clock.measure("gradient"):
                 family.gradient(config, self.constants, self.params, batch, wave, slots, losses, workers)
             with self.clock.measure("merge"):
-                total.push(slots, workers)
+                total.push(slots, workers, family.folded)
                 losses_total.push(losses, workers)
         with self.clock.measure("merge"):
             merged = total.finish(workers)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import weft as api
 from tests.families.graph import twin
 from weft.config import override
+from weft.engine.merge import TreeSum
 from weft.engine.params import views
 from weft.engine.workers import Workers
 from weft.errors import WeftError
@@ -57,8 +58,10 @@ def gradient_of(config, params, batch, workers=1):
     units = len(pairs.cuts) - 1
     slots, losses = np.empty((units, params.size), params.dtype), np.empty((units, 1))
     with Workers(workers) as team:
-        network.gradient(config, params, pairs.store, pairs.chosen, pairs.cuts, slots, losses, team)
-    return losses.sum() / batch.divisor, slots.sum(axis=0) / batch.divisor
+        network.gradient(config, params, pairs.store, pairs.chosen, pairs.cuts, 0, slots, losses, team)
+        total = TreeSum(params.size, units, params.dtype)
+        total.push(slots, team, network.FOLDED)
+        return losses.sum() / batch.divisor, total.finish(team) / batch.divisor
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)

@@ -53,7 +53,7 @@ def gradient(
 ) -> None:  # fmt: skip
     pairs = batch.arrays
     cuts = pairs.cuts[wave.first_unit : wave.last_unit + 1]
-    network.gradient(config, params, pairs.store, pairs.chosen, cuts, slots, losses, workers)
+    network.gradient(config, params, pairs.store, pairs.chosen, cuts, wave.first_unit, slots, losses, workers)
 
 
 def evaluate(
@@ -120,4 +120,5 @@ FAMILY = Family(
     prepare=userdata.prepare,
     verbs={"render": verbs.render, "predict": verbs.predict},
     products=products,
+    folded=network.FOLDED,
 )

@@ -13,7 +13,8 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
-from weft.engine.sync import BACKWARD, FORWARD, claim, ticks
+from weft.engine.merge import fold_up
+from weft.engine.sync import BACKWARD, FORWARD, claim, take, ticks, unit_at
 from weft.families.graph.heads import cross_entropy, softmax_heads
 from weft.families.graph.products import multiply, multiply_at
 from weft.families.graph.sinkhorn import structural_loss
@@ -226,16 +227,22 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, clock: Array, slots: Array, losses: Array, spaces: Array, turned: Array,
-    panels: Array, params: Array, sizes: Sizes, scratch: Array, store: Store, chosen: Array, cuts: Array,
+    worker: int, claims: Array, arrivals: Array, clock: Array, first_unit: int, folded: int, slots: Array,
+    losses: Array, spaces: Array, turned: Array, panels: Array, params: Array, sizes: Sizes, scratch: Array,
+    store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
-    """One row of slots and losses a unit; cuts (units + 1,) are places in `chosen`."""
-    heads = sizes.heads
-    fresh = True
+    """One row of slots and losses a unit, slots folded; cuts (units + 1,) are places in `chosen`.
+
+    A worker begins with neighbouring units, its own, and folds their slots while they are in its cache.
+    """
+    heads, units = sizes.heads, cuts.size - 1
+    own = worker * units // clock.shape[0]
+    fresh, cursor = True, 0
     while True:
-        u = claim(tickets)
-        if u >= cuts.size - 1:
+        cursor = take(claims, 0, cursor, own)
+        if cursor == units:
             break
+        u = unit_at(cursor, own, units)
         begin = ticks()
         if fresh:
             turn_weights(turned[worker], params, sizes)
@@ -263,6 +270,7 @@ def gradient_worker(
             first, last,
         )  # fmt: skip
         losses[u, 0] = loss
+        fold_up(slots, arrivals, u, first_unit, folded)
         clock[worker, FORWARD] += halfway - begin
         clock[worker, BACKWARD] += ticks() - halfway
 

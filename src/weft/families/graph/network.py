@@ -18,6 +18,7 @@ from weft.families.graph.sinkhorn import scratch_size
 from weft.families.graph.store import Sizes, Store, unit_size
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
+FOLDED = 3  # levels of the tree: a worker's eight neighbouring slots, some 100 kB each, are still in its cache
 INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
 
 
@@ -98,13 +99,14 @@ def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, w
 
 
 def gradient(
-    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, slots: Array, losses: Array,
-    workers: Workers,
+    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, first: int, slots: Array,
+    losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    """One row of slots and losses for every unit of `cuts`."""
-    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
+    """One row of slots and losses for every unit of `cuts`, from unit `first` of the step on; slots folded."""
+    nodes, dtype, units = _unit_nodes(store, chosen, cuts), params.dtype, cuts.size - 1
     _run(
-        config, store, chosen, cuts, workers, gradient_worker, workers.tickets(), workers.ticks, slots, losses,
+        config, store, chosen, cuts, workers, gradient_worker,
+        workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots, losses,
         _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
         _sinkhorn(config, store, nodes, dtype, workers), store, chosen, cuts,
