@@ -57,7 +57,7 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
             start = time.perf_counter()
             trainer.step()
             times.append(1e3 * (time.perf_counter() - start))
-        clock = {name: 1e3 * seconds / steps for name, seconds in asdict(trainer.clock).items()}
+        clock = {name: 1e3 * seconds / steps for name, seconds in trainer.clock.seconds.items()}
         ticks = team.ticks.sum(axis=0)
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
     measured = max(1, int(ticks[[FORWARD, BACKWARD, WAITING]].sum()))

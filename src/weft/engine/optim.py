@@ -40,10 +40,8 @@ def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
 
 
 @kernel
-def adamw_slice(
-    params: Array, first: Array, second: Array, gradient: Array, norms: Array, hyper: Array, scale: float
-) -> None:
-    """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers."""
+def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array, scale: float) -> float:
+    """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers. Returns Σ|p|."""
     b1, one_b1, b2, one_b2, unbias1, unbias2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6], hyper[7]
     eps, lr, decay = hyper[8], hyper[9], hyper[10]
     size = 0.0
@@ -57,10 +55,11 @@ def adamw_slice(
         p -= lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
         params[j] = p
         size += np.float64(abs(p))
-    norms[2] = size  # not finite when one of them is not
+    return size  # not finite when one of them is not
 
 
-CLIP, CLIPPED, UPDATE, COUNTERS = 0, 1, 2, 3  # tickets of the first pass, its slices done, tickets of the second
+CLIP, CLIPPED, UPDATE = 0, 1, 2  # tickets of the first pass, its slices done, tickets of the second
+INFINITE, COUNTERS = 3, 4  # slices with parameters that are not finite any more
 
 
 @kernel
@@ -90,7 +89,9 @@ def optimise_worker(
         if index >= slices:
             break
         a, b = index * SLICE, (index + 1) * SLICE
-        adamw_slice(params[a:b], first[a:b], second[a:b], gradient[a:b], norms[index], hyper, scale)
+        size = adamw_slice(params[a:b], first[a:b], second[a:b], gradient[a:b], hyper, scale)
+        if not np.isfinite(size):
+            finish(counters, INFINITE)
 
 
 class StepInfo(NamedTuple):
@@ -105,7 +106,7 @@ class AdamW:
         self.params = params
         self.first = aligned(params.shape, params.dtype)
         self.second = aligned(params.shape, params.dtype)
-        self._norms = aligned((-(-params.size // SLICE), 3), np.float64)
+        self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
         self._totals = np.zeros(2, np.float64)
         self._hyper = np.zeros(11, params.dtype)
 
@@ -125,7 +126,7 @@ class AdamW:
         else:
             workers.run(optimise_worker, counters, *vectors, self._norms, self._totals, self._hyper)
         raw = float(self._totals[0])
-        return StepInfo(math.sqrt(raw), math.isfinite(raw) and math.isfinite(self._norms[:, 2].sum()))
+        return StepInfo(math.sqrt(raw), math.isfinite(raw) and not counters[INFINITE * PAD])
 
 
 @dataclass

@@ -79,6 +79,12 @@ def fill_words(out: Array, seed: int, purpose: int, step: int, index: int, extra
                 out[row, 4 * block + j] = drawn[j]
 
 
+@kernel
+def scale_down(drawn: Array, below: int) -> None:
+    for i in range(drawn.size):
+        drawn[i] = ((drawn[i] >> HALF) * np.uint64(below)) >> HALF
+
+
 def words(shape: tuple[int, int], seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0) -> Array:
     """(rows, count) random uint64; row r at index + r."""
     out = np.empty(shape, np.uint64)
@@ -97,5 +103,6 @@ def integers(
     shape: tuple[int, int], below: int, seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0
 ) -> Array:
     """(rows, count) random int64 in [0, below), below at most 2³²: the word's upper half scaled down."""
-    source = words(shape, seed, purpose, step, index, extra)
-    return ((source >> HALF) * np.uint64(below) >> HALF).astype(np.int64)
+    drawn = words(shape, seed, purpose, step, index, extra)
+    scale_down(drawn.reshape(-1), below)
+    return drawn.view(np.int64)

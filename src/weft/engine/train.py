@@ -7,8 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from weft.engine.arrays import Array
 from weft.engine.backend import CPU, Backend
 from weft.engine.checkpoint import Checkpoint, TrainState
 from weft.engine.family import Batch, Family, Wave
+from weft.engine.merge import sum_tree
 from weft.engine.optim import learning_rate
 from weft.engine.params import tensor_at, weights_hash
 from weft.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
@@ -33,22 +34,24 @@ from weft.errors import WeftError
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
 
-@dataclass
+PARTS = ("data", "gradient", "merge", "optimiser")
+
+
 class Clock:
-    """Seconds spent in each part of a step."""
+    """Seconds spent in each part of a step: a stopwatch with laps."""
 
-    data: float = 0.0
-    gradient: float = 0.0
-    merge: float = 0.0
-    optimiser: float = 0.0
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+        self.start()
 
-    @contextmanager
-    def measure(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            setattr(self, part, getattr(self, part) + time.perf_counter() - start)
+    def start(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        """What went by since the last lap, or the start, was this part."""
+        now = time.perf_counter()
+        self.seconds[part] += now - self._last
+        self._last = now
 
 
 class Trainer:
@@ -77,8 +80,9 @@ class Trainer:
     def step(self, log: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
         step = self.state.step
-        with self.clock.measure("data"):
-            batch = self.family.batch(self.config, self.data, step)
+        self.clock.start()
+        batch = self.family.batch(self.config, self.data, step)
+        self.clock.lap("data")
         loss = self.loss_and_gradient(batch)
         row = {"step": step + 1, self.family.loss_name: loss}
         if not math.isfinite(loss):
@@ -87,8 +91,9 @@ class Trainer:
             measured = self.evaluate(batch)
             row |= {name: measured[name] for name in self.family.batch_metrics}
         lr = learning_rate(self.config, step, self.state.plateau)
-        with self.clock.measure("optimiser"):
-            info = self.optimiser.step(self.config, self.gradient, batch.divisor, step, lr, self.workers)
+        self.clock.start()
+        info = self.optimiser.step(self.config, self.gradient, batch.divisor, step, lr, self.workers)
+        self.clock.lap("optimiser")
         if not info.finite:
             raise WeftError(self._not_finite(step, loss))
         self.state.step = step + 1
@@ -99,23 +104,24 @@ class Trainer:
         family, config, workers = self.family, self.config, self.workers
         width = family.slot_size(config)
         waves = self._waves(batch, width * self.params.itemsize)
-        total, losses_total = self._sum(width, waves, self.params.dtype), self._sum(1, waves, np.float64)
+        total = self._sum(width, waves, self.params.dtype)
+        losses = workers.buffer("losses", (waves[-1].last_unit, 1), np.float64)
+        self.clock.start()
         for wave in waves:
-            units = wave.last_unit - wave.first_unit
-            slots = workers.buffer("slots", (units, width), self.params.dtype)
-            losses = workers.buffer("losses", (units, 1), np.float64)
-            with self.clock.measure("gradient"):
-                family.gradient(config, self.constants, self.params, batch, wave, slots, losses, workers)
-            with self.clock.measure("merge"):
-                total.push(slots, workers, family.folded)
-                losses_total.push(losses, workers)
-        with self.clock.measure("merge"):
-            merged = total.finish(workers)
-            if family.pull_back is None:
-                self.gradient = merged
-            else:
-                family.pull_back(config, self.params, merged, self.gradient, workers)
-            return float(losses_total.finish(workers)[0]) / batch.divisor
+            slots = workers.buffer("slots", (wave.last_unit - wave.first_unit, width), self.params.dtype)
+            own = losses[wave.first_unit : wave.last_unit]
+            family.gradient(config, self.constants, self.params, batch, wave, slots, own, workers)
+            self.clock.lap("gradient")
+            total.push(slots, workers, family.folded)
+            self.clock.lap("merge")
+        merged = total.finish(workers)
+        if family.pull_back is None:
+            self.gradient = merged
+        else:
+            family.pull_back(config, self.params, merged, self.gradient, workers)
+        loss = sum_tree(losses.reshape(-1)) / batch.divisor
+        self.clock.lap("merge")
+        return loss
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """The family's metrics on a batch, summed over fixed units by the tree."""

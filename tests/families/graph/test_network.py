@@ -58,7 +58,7 @@ def gradient_of(config, params, batch, workers=1):
     units = len(pairs.cuts) - 1
     slots, losses = np.empty((units, params.size), params.dtype), np.empty((units, 1))
     with Workers(workers) as team:
-        network.gradient(config, params, pairs.store, pairs.chosen, pairs.cuts, 0, slots, losses, team)
+        network.gradient(config, params, pairs, 0, slots, losses, team)
         total = TreeSum(params.size, units, params.dtype)
         total.push(slots, team, network.FOLDED)
         return losses.sum() / batch.divisor, total.finish(team) / batch.divisor
@@ -117,11 +117,12 @@ def test_the_order_of_operands_matters():
 def test_units_are_balanced_and_cover_every_graph_once(sizes, unit_nodes):
     nodes = np.concatenate([[0], np.cumsum(sizes)])
     chosen = np.arange(len(sizes))[::-1].copy()
-    cuts = plan_units(chosen, nodes, unit_nodes)
+    cuts, total, most = plan_units(chosen, nodes, unit_nodes)
     assert cuts[0] == 0
     assert cuts[-1] == len(sizes)
     assert (np.diff(cuts) > 0).all()
     counts = np.add.reduceat(np.array(sizes)[chosen], cuts[:-1])
+    assert (total, most) == (sum(sizes), counts.max())
     assert len(counts) == max(1, min(len(sizes), (sum(sizes) + unit_nodes // 2) // unit_nodes))
     if len(counts) < len(sizes) // 4:
         assert counts.max() <= sum(sizes) / len(counts) + 2 * max(sizes)

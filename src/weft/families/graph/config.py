@@ -145,7 +145,7 @@ _TINY = {**_SMALL, "width": 5, "expressions": 30, "batch_size": 12, "unit_nodes"
 # What the peers were timed on: 64 graphs of 20 nodes and 20 edges, seen from both ends; one set of weights for both.
 _TIMING = {
     "random_graphs": (20, 20), "directed": False, "activation": "relu", "expressions": 1024, "schedule": "constant",
-    "warmup_steps": 0, "clip_norm": 0.0, "eval_samples": 64, "unit_nodes": 320,
+    "warmup_steps": 0, "clip_norm": 0.0, "eval_samples": 64, "unit_nodes": 160,
 }  # fmt: skip
 
 

@@ -31,23 +31,11 @@ class Graph(NamedTuple):
 class Pairs(NamedTuple):
     """What a batch's arrays are: which graphs, cut into units, of which store."""
 
+    store: Store
     chosen: Array  # (B,)
     cuts: Array  # (units + 1,) places in `chosen`
-    nodes: Array
-    row_starts: Array
-    rows: Array
-    edge_starts: Array
-    edges: Array
-    targets: Array
-    labels: Array
-    parents: Array
-    next_nodes: Array
-    next_labels: Array
-    next_parents: Array
-
-    @property
-    def store(self) -> Store:
-        return Store(*self[2:])
+    nodes: int  # of all of them
+    most_nodes: int  # of the largest unit
 
 
 class GraphData(NamedTuple):
@@ -214,14 +202,15 @@ def load(config: GraphConfig) -> GraphData:
 
 
 @kernel
-def plan_units(chosen: Array, nodes: Array, unit_nodes: int) -> Array:
-    """Cut the chosen graphs, in their order, into units of about `unit_nodes` nodes: (units + 1,) places."""
+def plan_units(chosen: Array, nodes: Array, unit_nodes: int) -> tuple[Array, int, int]:
+    """Cut the chosen graphs, in their order, into units of about `unit_nodes` nodes: (units + 1,) places; the nodes of
+    all, and of the largest unit."""
     total = 0
     for g in chosen:
         total += nodes[g + 1] - nodes[g]
     units = max(1, min(chosen.size, (total + unit_nodes // 2) // unit_nodes))
     cuts = np.zeros(units + 1, np.int64)
-    place = done = 0
+    place = done = before = most = 0
     for unit in range(1, units):
         cuts[unit] = cuts[unit - 1] + 1  # no unit is empty …
         while place < cuts[unit]:
@@ -234,13 +223,14 @@ def plan_units(chosen: Array, nodes: Array, unit_nodes: int) -> Array:
             done += size
             place += 1
         cuts[unit] = place
+        most, before = max(most, done - before), done
     cuts[units] = chosen.size
-    return cuts
+    return cuts, total, max(most, total - before)
 
 
 def batch_of(config: GraphConfig, store: Store, chosen: Array) -> Batch:
-    cuts = plan_units(chosen, store.nodes, config.unit_nodes)
-    return Batch(Pairs(chosen, cuts, *store), len(chosen), float(len(chosen)))
+    pairs = Pairs(store, chosen, *plan_units(chosen, store.nodes, config.unit_nodes))
+    return Batch(pairs, len(chosen), float(len(chosen)))
 
 
 def batch(config: GraphConfig, data: GraphData, step: int) -> Batch:

@@ -51,17 +51,13 @@ def gradient(
     config: GraphConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
     slots: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    pairs = batch.arrays
-    cuts = pairs.cuts[wave.first_unit : wave.last_unit + 1]
-    network.gradient(config, params, pairs.store, pairs.chosen, cuts, wave.first_unit, slots, losses, workers)
+    network.gradient(config, params, batch.arrays, wave.first_unit, slots, losses, workers)
 
 
 def evaluate(
     config: GraphConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
 ) -> None:
-    pairs = batch.arrays
-    cuts = pairs.cuts[wave.first_unit : wave.last_unit + 1]
-    network.evaluate(config, params, pairs.store, pairs.chosen, cuts, rows, workers)
+    network.evaluate(config, params, batch.arrays, wave.first_unit, rows, workers)
 
 
 def reference_loss(config: GraphConfig, constants: Constants, params: Array, batch: Batch) -> float:

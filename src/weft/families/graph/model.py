@@ -70,9 +70,7 @@ class GraphModel:
         batch = batch_of(self.config, store, np.arange(len(trees)))
         rows = np.empty((len(batch.arrays.cuts) - 1, 2))
         with team_of(workers) as team:
-            choices = network.evaluate(
-                self.config, self.weights, store, batch.arrays.chosen, batch.arrays.cuts, rows, team
-            )
+            choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
 
     def rewrite(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Rewriting]:

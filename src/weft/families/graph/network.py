@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array
-from weft.engine.jit import kernel
 from weft.engine.lanes import flipped_size
 from weft.engine.workers import Workers
 from weft.families.graph.config import FIRST_POSITION, GraphConfig
+from weft.families.graph.data import Pairs
 from weft.families.graph.kernels import evaluate_worker, gradient_worker
 from weft.families.graph.sinkhorn import scratch_size
-from weft.families.graph.store import Sizes, Store, unit_size
+from weft.families.graph.store import Sizes, Store
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
 FOLDED = 3  # levels of the tree: a worker's eight neighbouring slots, some 100 kB each, are still in its cache
@@ -33,14 +33,6 @@ def sizes_of(config: GraphConfig) -> Sizes:
     )  # fmt: skip
 
 
-@kernel
-def largest_unit(store: Store, chosen: Array, cuts: Array) -> int:
-    most = 0
-    for u in range(cuts.size - 1):
-        most = max(most, unit_size(store, chosen, cuts[u], cuts[u + 1]))
-    return most
-
-
 def node_numbers(config: GraphConfig) -> int:
     """Numbers a node takes in a worker's memory (kernels.cut_space)."""
     H = config.width
@@ -54,20 +46,17 @@ def flops(config: GraphConfig, nodes: int) -> float:
     return 6.0 * nodes * (config.layers * (1 + config.kinds) * H * H + H * sum(config.head_sizes))
 
 
-def _run(
-    config: GraphConfig, store: Store, chosen: Array, cuts: Array, workers: Workers, body: Any, *args: Any
-) -> None:
+def _run(config: GraphConfig, pairs: Pairs, workers: Workers, body: Any, *args: Any) -> None:
     """On every worker; or here, where there is too little to do for a wake-up. Who computes changes no bit."""
-    alone = cuts.size == 2 or flops(config, unit_size(store, chosen, cuts[0], cuts[-1])) < INLINE_FLOPS
-    if alone:
+    if pairs.cuts.size == 2 or flops(config, pairs.nodes) < INLINE_FLOPS:
         body(0, *args)
     else:
         workers.run(body, *args)
 
 
-def _unit_nodes(store: Store, chosen: Array, cuts: Array) -> int:
+def _unit_nodes(pairs: Pairs) -> int:
     """Nodes of the largest unit, in whole blocks."""
-    return -(-int(largest_unit(store, chosen, cuts)) // NODE_BLOCK) * NODE_BLOCK
+    return -(-pairs.most_nodes // NODE_BLOCK) * NODE_BLOCK
 
 
 def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
@@ -99,31 +88,30 @@ def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, w
 
 
 def gradient(
-    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, first: int, slots: Array,
-    losses: Array, workers: Workers,
-) -> None:  # fmt: skip
-    """One row of slots and losses for every unit of `cuts`, from unit `first` of the step on; slots folded."""
-    nodes, dtype, units = _unit_nodes(store, chosen, cuts), params.dtype, cuts.size - 1
+    config: GraphConfig, params: Array, pairs: Pairs, first: int, slots: Array, losses: Array, workers: Workers
+) -> None:
+    """One row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
+    nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
     _run(
-        config, store, chosen, cuts, workers, gradient_worker,
+        config, pairs, workers, gradient_worker,
         workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots, losses,
         _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
-        _sinkhorn(config, store, nodes, dtype, workers), store, chosen, cuts,
+        _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
+        pairs.cuts[first : first + units + 1],
     )  # fmt: skip
 
 
-def evaluate(
-    config: GraphConfig, params: Array, store: Store, chosen: Array, cuts: Array, rows: Array, workers: Workers
-) -> Array:
-    """rows (units, 2): cross-entropy, graphs with every edit right. Returns the classes chosen, (nodes, 4)."""
-    nodes, dtype = _unit_nodes(store, chosen, cuts), params.dtype
+def evaluate(config: GraphConfig, params: Array, pairs: Pairs, first: int, rows: Array, workers: Workers) -> Array:
+    """rows (units, 2), from unit `first` on: cross-entropy, graphs with every edit right. Returns the classes chosen,
+    (nodes, 4), of the graphs in these units."""
+    nodes, dtype, store, chosen = _unit_nodes(pairs), params.dtype, pairs.store, pairs.chosen
     counts = np.diff(store.nodes)[chosen]
     starts = np.cumsum(counts) - counts
-    choices = np.empty((int(counts.sum()), 4), np.int32)
+    choices = np.empty((pairs.nodes, 4), np.int32)
     _run(
-        config, store, chosen, cuts, workers, evaluate_worker, workers.tickets(), rows, choices,
+        config, pairs, workers, evaluate_worker, workers.tickets(), rows, choices,
         _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
-        store, chosen, cuts, starts,
+        store, chosen, pairs.cuts[first : first + len(rows) + 1], starts,
     )  # fmt: skip
     return choices

@@ -129,7 +129,7 @@ def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Pu
     if data.target is None:
         targets = life_rollout(grids, config.ca_steps)
     else:
-        targets = np.broadcast_to(data.target, (len(grids), *data.target.shape))
+        targets = data.target[None].repeat(len(grids), axis=0)
     return as_batch(config, grids, targets, purpose, step)
 
 

@@ -3,7 +3,10 @@ times its softmax, computed once a step per gate instead of once per cell."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
@@ -120,6 +123,12 @@ def pull_back_worker(worker: int, tickets: Array, gradient: Array, weights: Arra
         pull_back_gates(gradient[start:end], weights[start:end], sums[start:end], matrix)
 
 
+@lru_cache(maxsize=2)
+def matrix(dtype: DTypeLike) -> Array:
+    """MATRIX in the type of the logits."""
+    return MATRIX.astype(dtype)
+
+
 def gate_weights(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
     weights = np.empty_like(logits)
@@ -132,13 +141,13 @@ def gate_weights(logits: Array) -> Array:
 def soft_coefficients(logits: Array) -> Array:
     """(G, 4) of the soft gates."""
     coef = aligned((len(logits), 4), logits.dtype)
-    mix(coef, gate_weights(logits), MATRIX.astype(logits.dtype))
+    mix(coef, gate_weights(logits), matrix(logits.dtype))
     return coef
 
 
 def hard_coefficients(logits: Array) -> Array:
     """(G, 4) of the operation with the largest logit, the first among equals."""
-    return np.ascontiguousarray(MATRIX.T.astype(logits.dtype)[np.argmax(logits, axis=1)])
+    return np.ascontiguousarray(matrix(logits.dtype).T[np.argmax(logits, axis=1)])
 
 
 def shared_weights(logits: Array, workers: Workers) -> Array:
@@ -155,7 +164,7 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
     weights = shared_weights(logits, workers)
     workers.run(subtract_worker, workers.tickets(), weights, logits)
     np.exp(weights, out=weights)
-    workers.run(mix_worker, workers.tickets(), coef, weights, MATRIX.astype(logits.dtype))
+    workers.run(mix_worker, workers.tickets(), coef, weights, matrix(logits.dtype))
     if hard.size:
         coef[hard] = hard_coefficients(logits[hard])
     return coef
@@ -164,4 +173,4 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
 def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
     """d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
     weights = shared_weights(logits, workers)
-    workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, MATRIX.astype(logits.dtype))
+    workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, matrix(logits.dtype))

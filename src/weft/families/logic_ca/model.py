@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.family import Constants
-from weft.engine.merge import TreeSum
+from weft.engine.merge import TreeSum, sum_tree
 from weft.engine.params import views
 from weft.engine.workers import Workers, team_of
 from weft.errors import WeftError
@@ -91,13 +91,12 @@ class LogicModel:
             automaton.gradient(
                 self.config, self.constants, logits, grids, wanted, masks, ALL_SOFT, plan, sums, losses, team
             )
-            total, loss = TreeSum(4 * len(logits), units, logits.dtype), TreeSum(1, units, np.float64)
+            total = TreeSum(4 * len(logits), units, logits.dtype)
             total.push(sums.reshape(units, -1), team)
-            loss.push(losses, team)
             merged = total.finish(team).reshape(-1, 4)
             gradient = np.empty_like(logits)
             pull_back(gradient, logits, merged, team)
-            return float(loss.finish(team)[0]), views(layout(self.config), gradient.reshape(-1))
+            return sum_tree(losses.reshape(-1)), views(layout(self.config), gradient.reshape(-1))
 
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
         if fire is None:
