@@ -155,10 +155,10 @@ def scaling_table(records: Sequence[Record]) -> str:
         return [_scaling_line(entry, counts) for entry in entries_of(record)]
 
     names = [f"{count} worker{'s' if count > 1 else ''}" for count in counts]
-    head = ["one training step", *names, "of ideal", "of copies", "measured with", "commit"]
+    head = ["one training step", *names, "measured with", "commit"]
     note = (
-        "Milliseconds a step, median, and in brackets the speed-up. Shares are at the largest count: of ideal, and of"
-        " as many independent single-worker copies side by side, where those were measured."
+        "Milliseconds a step, median; in brackets the speed-up and, where it was measured in the same run, the share of"
+        " what as many independent single-worker copies side by side reach: what the cores can do."
     )
     return by_machine(records, head, lines, note)
 
@@ -167,9 +167,12 @@ def _scaling_line(entry: Entry, counts: Sequence[int]) -> list[str]:
     cells = []
     for count in counts:
         rows = [row for row in entry.ours if row["threads"] == count]
-        cells += [f"{number(row['median'])} ({row['speed_up']:.1f}×)" for row in rows] or [""]
-    last = entry.ours[-1:]
-    return [entry.what, *cells, percent(last, "of_ideal"), percent(last, "of_copies"), *_source(entry.record)]
+        cells += [f"{number(row['median'])} ({_speed_up(row)})" for row in rows] or [""]
+    return [entry.what, *cells, *_source(entry.record)]
+
+
+def _speed_up(row: Row) -> str:
+    return ", ".join(filter(None, [f"{row['speed_up']:.1f}×", percent([row], "of_copies")]))
 
 
 def _source(record: Record) -> list[str]:
