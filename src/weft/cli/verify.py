@@ -57,10 +57,8 @@ def verify(
     typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
     if peers:
         different = len(set(theirs.values()))
-        typer.echo(
-            f"PyTorch, deterministic algorithms on: {different} different result{'s' if different > 1 else ''} "
-            f"for {', '.join(map(str, theirs))} threads"
-        )
+        results = f"{different} different results" if different > 1 else "one result"
+        typer.echo(f"PyTorch, deterministic algorithms on: {results} for {', '.join(map(str, theirs))} threads")
     if gradients:
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE
