@@ -49,7 +49,7 @@ soak: $(VENV)/.dev
 # Lines of src/weft outside compiled kernels, processes that tests start included.
 coverage: $(VENV)/.dev
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage run -m pytest $(SPREAD)
 	$(BIN)/python -m coverage combine
 	$(BIN)/python -m coverage report
 
