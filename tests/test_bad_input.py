@@ -361,7 +361,7 @@ DIVERGING = ["train", "life", *SMALL, *sets(lr=1e38, log_every=1, checkpoint_eve
 
 
 def test_a_nan_stops_the_run_and_names_step_and_tensor(place):
-    message = refused(weft(*DIVERGING, cwd=place), "perceive.0.logits", "lower lr or set clip_norm")
+    message = refused(weft(*DIVERGING, cwd=place), "perceive.0.logits", "train anew with a lower lr")
     step = int(re.search(r"step (\d+): ", message)[1])
     assert 2 <= step <= 4
     saved = sorted(int(path.name[5:]) for path in (place / "new/checkpoints").iterdir())

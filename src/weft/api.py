@@ -58,16 +58,34 @@ def configure(
     from_file = tables.get("config", tables)
     if not isinstance(from_file, dict):
         raise WeftError(f"{file}: config is {from_file!r}; it must be a table of keys; write [config] above them")
+    if "run" in tables:
+        theirs = tables["run"].get("task")
+        if theirs != task:
+            raise WeftError(f"{file} is of task {theirs}; this is {task}; use: weft train {theirs} --config {file}")
+        filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
+        from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = preset or "full"
     return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
 
 
+def _follows_steps(values: Mapping[str, Any]) -> bool:
+    """Whether a run's schedule was as long as the run, as it is unless told otherwise."""
+    return values.get("schedule_steps") == values.get("steps")
+
+
 def new_folder(task: str) -> Path:
-    """The next free runs/TASK-N."""
+    """The next free runs/TASK-N, made: nobody else gets it."""
     number = 1
-    while (RUNS / f"{task}-{number}").exists():
-        number += 1
-    return RUNS / f"{task}-{number}"
+    while True:
+        path = RUNS / f"{task}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise WeftError(f"{path} cannot be made ({error.strerror}); name a folder with --out") from None
+        else:
+            return path
 
 
 def open_run(path: str | Path) -> RunFolder:
@@ -87,26 +105,28 @@ def train(
     """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …"""
     family, chosen, config = configure(task, preset, settings, Path(config_file) if config_file else None)
     with Workers(workers) as team:
+        ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         path = Path(out) if out is not None else new_folder(task)
-        run = RunFolder.create(path, family, task, chosen, resolve(family, config))
+        run = RunFolder.create(path, family, task, chosen, ready)
         return Run(path, run_training(run, team, observe=observe))
 
 
 def resume(
     path: str | Path,
     *,
-    steps: int | None = None,
     workers: int | str = "auto",
     checkpoint: str = "last",
-    keep: int | None = None,
     observe: Observer | None = None,
+    **settings: Any,
 ) -> Run:
-    """Continue a run exactly; `steps` is the new total. A run killed before its first checkpoint starts at step 0."""
+    """Continue a run exactly. Settings are keys that change no bit of it: steps, the new total, keep, slot_memory …
+
+    A run killed before its first checkpoint starts at step 0.
+    """
     with Workers(workers) as team:
         run = open_run(path)
-        changed = {key: value for key, value in (("steps", steps), ("keep", keep)) if value is not None}
-        if changed:
-            run.change(changed)
+        if settings:
+            run.change(settings)
         return Run(run.path, run_training(run, team, checkpoint, observe))
 
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from weft.errors import WeftError, nearest
 
-# These change when a run pauses, what it prints or how much memory it takes, but not one bit of its result.
+# These change when a run pauses, what it prints or how much memory it takes, but not one bit of its result. Of paths,
+# what lies there counts: its hash is a key of its own, or it is in the checkpoint.
 OUTSIDE_HASH = {
     "steps", "log_every", "checkpoint_every", "keep", "micro_batches", "slot_memory", "data", "init_from",
 }  # fmt: skip
@@ -84,7 +85,11 @@ def _problem(item: Any) -> str:
     if not key:
         return str(rule)
     if item["type"] == "too_short":
-        rule = f"a list of at least {item['ctx']['min_length']} numbers"
+        rule = f"a list of at least {item['ctx']['min_length']}"
+    elif item["type"] == "too_long":
+        rule = f"a list of at most {item['ctx']['max_length']}"
+    elif item["type"] == "missing":
+        key, rule = key.rpartition(".")[0], "a longer list"
     flag = {"batch_size": "--batch-size", "steps": "--steps", "seed": "--seed", "keep": "--keep"}.get(key)
     remedy = f"set {flag}" if flag else f"use --set {key.split('.')[0]}=…"
     return f"{key} is {item['input']!r}; it must be {rule}; {remedy}"

@@ -14,7 +14,6 @@ from weft.engine.sync import BACKWARD, FORWARD, WAITING
 from weft.engine.train import Clock, Trainer, resolve
 from weft.engine.workers import Workers
 
-PARTS = ("forward", "backward", "merge", "optimiser", "data", "other")
 WARM_UP = 3
 
 
@@ -60,10 +59,14 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         clock = {name: 1e3 * seconds / steps for name, seconds in trainer.clock.seconds.items()}
         ticks = team.ticks.sum(axis=0)
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
-    measured = max(1, int(ticks[[FORWARD, BACKWARD, WAITING]].sum()))
-    forward = clock["gradient"] * float(ticks[FORWARD]) / measured
-    backward = clock["gradient"] * float(ticks[BACKWARD]) / measured
-    parts = {"forward": forward, "backward": backward, **{name: clock[name] for name in ("merge", "optimiser", "data")}}
+    measured = int(ticks[[FORWARD, BACKWARD, WAITING]].sum())
+    shares = (
+        {"forward": ticks[FORWARD] / measured, "backward": ticks[BACKWARD] / measured}
+        if measured
+        else {"gradient": 1.0}
+    )
+    parts = {name: clock["gradient"] * float(share) for name, share in shares.items()}
+    parts |= {name: clock[name] for name in ("merge", "optimiser", "data")}
     parts["other"] = statistics.fmean(times) - sum(parts.values())
     median = statistics.median(times)
     return Profile(

@@ -51,23 +51,18 @@ for name, function in (
 
 def main() -> None:
     try:
-        app()
+        app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # weft … | head
-        sys.stderr.close()
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("weft: interrupted", file=sys.stderr)
-        sys.exit(130)
     except MemoryError:
         print("weft: not enough memory; lower --batch-size, --grid or slot_memory", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(
-            f"weft: cannot write or read{where} ({error.strerror}); make room, or choose another path",
+            f"weft: cannot write or read{where} ({error.strerror or error}); look at its rights and the room on its "
+            "disk, or choose another path",
             file=sys.stderr,
         )
         sys.exit(2)

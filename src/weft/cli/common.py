@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -62,21 +63,21 @@ def _is_number(text: str) -> bool:
 
 
 def console() -> Console:
-    """Wide enough that nothing is cut when the output is a file."""
-    return Console() if sys.stdout.isatty() else Console(width=120)
+    """Wide enough that nothing is cut when the output is a file. A user's label may look like markup, and is none."""
+    return Console(width=None if sys.stdout.isatty() else 120, markup=False, emoji=False)
 
 
 class ProgressView:
     """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, total: int, start: int = 0, work: tuple[str, float] | None = None) -> None:
+    def __init__(self, total: int, work: tuple[str, float] | None = None) -> None:
         self.work = work  # what a step works through, and how many of them
-        self.total, self.start, self.began, self.last_line = total, start, time.perf_counter(), 0.0
+        self.total, self.start, self.began, self.last_line = total, 0, time.perf_counter(), 0.0
         self.bar: Progress | None = None
         if sys.stderr.isatty():
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("training", total=total, completed=start, note="compiling kernels")
+            self.task = self.bar.add_task("training", total=total, note="compiling kernels")
 
     def __enter__(self) -> ProgressView:
         if self.bar:
@@ -91,27 +92,30 @@ class ProgressView:
 
     def __call__(self, step: int, row: Mapping[str, Any]) -> None:
         now = time.perf_counter()
-        if step == 1 or self.start == 0:
-            self.start = step
-            self.began = now  # the first step compiles
-        pace = (now - self.began) / max(1, step - self.start) * 1e3
-        note = "  ".join(f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None)
+        if self.start == 0:
+            self.start, self.began = step, now  # the first step compiles
+        parts = [f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None]
+        if step > self.start:
+            pace = (now - self.began) / (step - self.start) * 1e3
+            parts += (
+                self._speed(pace)
+                if self.bar
+                else [*self._speed(pace), f"{pace * (self.total - step) / 1e3:.0f} s left"]
+            )
+        note = "  ".join(parts)
         if self.bar:
             self.bar.update(self.task, completed=step)
             if row:
-                self.bar.update(self.task, note=f"{note}  {self._speed(pace)}")
-        elif row and (step in (1, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
+                self.bar.update(self.task, note=note)
+        elif row and (step in (self.start, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
             self.last_line = now
-            left = pace * (self.total - step) / 1e3
-            print(
-                f"step {step}/{self.total}  {note}  {self._speed(pace)}  {left:.0f} s left", file=sys.stderr, flush=True
-            )
+            with suppress(BrokenPipeError):  # nobody listens any more; training goes on
+                print(f"step {step}/{self.total}  {note}", file=sys.stderr, flush=True)
 
-    def _speed(self, pace: float) -> str:
+    def _speed(self, pace: float) -> list[str]:
         """Milliseconds a step, and what they come to."""
-        if not self.work or pace <= 0:
-            return f"{pace:.1f} ms/step"
-        return f"{pace:.1f} ms/step  {1e3 * self.work[1] / pace:,.0f} {self.work[0]}/s"
+        done = [f"{1e3 * self.work[1] / pace:,.0f} {self.work[0]}/s"] if self.work and pace > 0 else []
+        return [f"{pace:.1f} ms/step", *done]
 
 
 def work_of(family: Family, config: TrainConfig) -> tuple[str, float] | None:

@@ -27,16 +27,18 @@ def evaluate(
     """Test a trained model: full evaluation sets, and the experiments of its family."""
     with Workers(workers) as team:
         found, title, path = _report(folder, checkpoint, team)
+        curves = found.curves
         if against is not None:
             other, _, _ = _report(against, checkpoint, team)
             if not (found.curves and other.curves):
                 raise WeftError(f"--against {against}: these runs have no curve to compare; leave it out")
-            found.curves |= other.curves
+            both = (folder, found), (against, other)
+            curves = {f"{run.name}: {name}": curve for run, of in both for name, curve in of.curves.items()}
     rows = [tuple(_shown(cell) for cell in row.values()) for row in found.rows]
     print_table(tuple(found.rows[0]), rows, title)
     typer.echo(f"checkpoint {path}")
-    if found.curves:
-        drawn = plot_curves(folder / "plots" / "robustness.png", found.curves, found.title, found.x, found.y)
+    if curves:
+        drawn = plot_curves(folder / "plots" / f"{found.plot}.png", curves, found.title, found.x, found.y)
         typer.echo(f"wrote {drawn}")
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from weft import api
-from weft.bench.profile import PARTS
 from weft.bench.profile import profile as measure
 from weft.bench.records import write_record
 from weft.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
@@ -36,7 +35,7 @@ def profile(
         typer.echo(json.dumps(found.record()))
         return
     total = sum(found.parts.values())
-    rows = [(part, f"{found.parts[part]:.3f}", f"{100 * found.parts[part] / total:.1f} %") for part in PARTS]
+    rows = [(part, f"{ms:.3f}", f"{100 * ms / total:.1f} %") for part, ms in found.parts.items()]
     rows.append(("step", f"{total:.3f}", "100.0 %"))
     title = f"{task} {chosen}, batch {config.batch_size}, {count} worker{'s' if count > 1 else ''}"
     print_table(("part", "ms", "share"), rows, title)

@@ -7,8 +7,13 @@ from typing import Annotated
 import typer
 
 from weft import api
-from weft.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, work_of
+from weft.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
 from weft.cli.train import finish
+
+ResumeSetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="a key that changes no bit: data's path, slot_memory, log_every …"),
+]
 
 
 def resume(
@@ -17,9 +22,11 @@ def resume(
     workers: WorkerOption = "auto",
     checkpoint: CheckpointOption = "last",
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
+    setting: ResumeSetOption = None,
 ) -> None:
     """Continue a run exactly where its last checkpoint left it."""
     run = api.open_run(folder)
-    with ProgressView(steps or run.config.steps, work=work_of(run.family, run.config)) as view:
-        done = api.resume(folder, steps=steps, workers=workers, checkpoint=checkpoint, keep=keep, observe=view)
+    settings = settings_of(setting, steps=steps, keep=keep)
+    with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
+        done = api.resume(folder, workers=workers, checkpoint=checkpoint, observe=view, **settings)
     finish(done)

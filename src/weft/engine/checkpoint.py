@@ -107,13 +107,17 @@ def read_arrays(path: Path, expected_hash: str | None = None) -> tuple[dict[str,
 def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkpoint:
     """Read and verify one checkpoint; the error says what is wrong with it."""
     record, arrays = read_arrays(path, expected_hash)
-    first, second = (arrays.pop(name) for name in MOMENTS)
-    params = np.concatenate([arrays.pop(name).ravel() for name, _ in layout])
+    try:
+        first, second = (arrays.pop(name) for name in MOMENTS)
+        params = np.concatenate([arrays.pop(name).ravel() for name, _ in layout])
+        state = dict(record["state"])
+        state["plateau"] = Plateau(**state["plateau"])
+        resumed = TrainState(**state)
+    except (KeyError, TypeError) as error:
+        raise WeftError(f"checkpoint {path} was written by another version of weft: {error}") from None
     if weights_hash(params) != record["weights_sha256"]:
         raise WeftError(f"checkpoint {path} was altered: its weights do not match their SHA-256")
-    state = dict(record["state"])
-    state["plateau"] = Plateau(**state["plateau"])
-    return Checkpoint(TrainState(**state), params, first, second, arrays, record["config_hash"])
+    return Checkpoint(resumed, params, first, second, arrays, record["config_hash"])
 
 
 def choose(checkpoints: Path, which: str) -> Path:

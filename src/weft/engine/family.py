@@ -1,12 +1,12 @@
 """The contract between engine and families: a record of plain functions and data. Nothing is overridden.
 
-A family computes; the engine trains. A family never sees the worker count: it hands compiled work to `workers`, and
-writes one row per unit.
+A family computes; the engine trains. The worker count never reaches its arithmetic: it hands compiled work to
+`workers`, and writes one row per unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """A run of whole groups, and where their samples and units lie in the step."""
+    """A run of whole groups of the step, and of their units."""
 
     first_group: int
     last_group: int  # exclusive
@@ -61,6 +61,7 @@ class Report:
     title: str = ""
     x: str = ""
     y: str = ""
+    plot: str = "curves"  # name of the picture
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,9 @@ class Family:
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)
     folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
-    # What a step works through, for the progress line: a word in the plural, and how many of them.
+    # Those keys, of a run's config.toml: a new run that is given another one's file finds its own.
+    derived: Callable[[Mapping[str, Any]], Collection[str]] = field(default=lambda values: ())
+    # What a step works through, for the progress line: a word in the plural, and how many of them. Of any config.
     work: tuple[str, Callable[[Any], float]] | None = None
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
     # What no implementation of a training step can do without, for `weft bench`: its matrix products, as (m, k, n, how

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def source_hash() -> str:
     """A hash over the sources that compiled functions, or the constants compiled into them, may come from."""
     digest = hashlib.sha256()
-    for part in ("engine", "families", "distance"):
+    for part in ("engine", "families", "distance", "bench"):
         for path in sorted((PACKAGE / part).rglob("*.py")):
             digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -38,11 +38,20 @@ def source_hash() -> str:
 
 def cache_bases() -> list[Path]:
     """Where caches may be kept, best first: $WEFT_CACHE_DIR, the user's cache, a temporary folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
-    bases = [home, Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"]
-    if os.environ.get("WEFT_CACHE_DIR"):
-        bases.insert(0, Path(os.environ["WEFT_CACHE_DIR"]))
-    return bases
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "weft"
+    temporary = Path(tempfile.gettempdir()) / f"weft-{os.getuid()}"
+    bases = [Path(os.environ["WEFT_CACHE_DIR"])] if os.environ.get("WEFT_CACHE_DIR") else []
+    bases += [home] if home.is_absolute() else []  # a user without a home keeps its ~
+    return bases + ([temporary] if _is_ours(temporary) else [])
+
+
+def _is_ours(folder: Path) -> bool:
+    """Machine code is run as it is read: a folder whose name anybody can guess must be one only we can write to."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        return found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return False
 
 
 def cache_folder() -> Path:

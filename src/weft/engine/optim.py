@@ -138,7 +138,7 @@ class Plateau:
     cuts: int = 0
 
     def observe(self, config: TrainConfig, value: float) -> None:
-        if self.best is None or value < self.best:
+        if math.isfinite(value) and (self.best is None or value < self.best):
             self.best, self.waited = value, 0
             return
         self.waited += 1

@@ -103,6 +103,8 @@ def integers(
     shape: tuple[int, int], below: int, seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0
 ) -> Array:
     """(rows, count) random int64 in [0, below), below at most 2³²: the word's upper half scaled down."""
+    if not 1 <= below <= 1 << 32:
+        raise ValueError(f"below is {below}; it must be from 1 to 2³²")
     drawn = words(shape, seed, purpose, step, index, extra)
     scale_down(drawn.reshape(-1), below)
     return drawn.view(np.int64)

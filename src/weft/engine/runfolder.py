@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from weft.config import TrainConfig, build, config_hash, read_toml, to_toml
+from weft.config import OUTSIDE_HASH, TrainConfig, build, config_hash, override, read_toml, to_toml
 from weft.engine.family import Family
 from weft.engine.jit import PACKAGE
 from weft.engine.workers import available_cores
@@ -48,18 +48,17 @@ class RunFolder:
         try:
             if path.exists() and not path.is_dir():
                 raise WeftError(f"--out {path} is a file; it must be a new or empty folder; choose another name")
-            if path.exists() and not _is_blank(path):
-                raise WeftError(
-                    f"--out {path} exists and is not empty; weft never writes over a run; "
-                    f"continue it with: weft resume {shlex.quote(str(path))}, or choose another name"
-                )
+            refuse_occupied(path)
             path.mkdir(parents=True, exist_ok=True)
             run = cls(path, family, task, preset, config, config.model_dump(mode="json"))
             with run.lock():
+                refuse_occupied(path)  # now that nobody else can fill it
                 run.checkpoints.mkdir(exist_ok=True)
                 run.write_config()
         except OSError as error:
-            raise WeftError(f"--out {path} cannot be written ({error.strerror}); choose another folder") from None
+            raise WeftError(
+                f"--out {path} cannot be written ({error.strerror or error}); choose another folder"
+            ) from None
         return run
 
     @classmethod
@@ -78,7 +77,13 @@ class RunFolder:
 
     def change(self, settings: Mapping[str, Any]) -> None:
         """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""
-        self.config = build(type(self.config), {**self.config.model_dump(), **settings})
+        for key in settings:
+            if key in type(self.config).model_fields and key not in OUTSIDE_HASH:
+                raise WeftError(
+                    f"{key} decides the result, so a run cannot change it on the way; resume can change "
+                    f"{', '.join(sorted(OUTSIDE_HASH))}; for another {key} train anew"
+                )
+        self.config = override(self.config, settings)
         self.values |= settings
         self.changed = True
 
@@ -111,10 +116,16 @@ class RunFolder:
             yield
 
 
-def _is_blank(path: Path) -> bool:
-    """Empty, or what a process left that was killed before its config.toml was written."""
+def refuse_occupied(path: Path) -> None:
+    """A folder may hold what a process left that was killed before its config.toml was written, and nothing else."""
     leftovers = {LOCK, f".{CONFIG}.partial", "checkpoints"}
-    return all(entry.name in leftovers for entry in path.iterdir()) and not any(path.glob("checkpoints/*"))
+    if not path.exists():
+        return
+    if any(entry.name not in leftovers for entry in path.iterdir()) or any(path.glob("checkpoints/*")):
+        raise WeftError(
+            f"--out {path} exists and is not empty; weft never writes over a run; "
+            f"continue it with: weft resume {shlex.quote(str(path))}, or choose another name"
+        )
 
 
 class Table:

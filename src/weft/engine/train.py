@@ -141,7 +141,10 @@ class Trainer:
 
     def restore(self, saved: Checkpoint) -> None:
         if saved.params.shape != self.params.shape or saved.params.dtype != self.params.dtype:
-            raise WeftError(f"the checkpoint has {saved.params.size} parameters; this config has {self.params.size}")
+            raise WeftError(
+                f"the checkpoint has {saved.params.size} parameters ({saved.params.dtype}); this config has "
+                f"{self.params.size} ({self.params.dtype}); resume with the config it was made with"
+            )
         self.params[:], self.optimiser.first[:], self.optimiser.second[:] = saved.params, saved.first, saved.second
         self.state = replace(saved.state)
         self.constants = saved.constants
@@ -170,8 +173,8 @@ class Trainer:
             "loss alone",
         )  # fmt: skip
         return (
-            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here "
-            "and the last checkpoint is intact; lower lr or set clip_norm, then resume or train anew"
+            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here and every "
+            "checkpoint is intact; train anew with a lower lr, or with clip_norm"
         )
 
 
@@ -224,40 +227,18 @@ def run_training(
             saved = checkpoints.steps_saved(run.checkpoints)
             last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
             raise WeftError(
-                f"cannot write to {run.path} ({error.strerror}); the run stopped and {last}; "
+                f"cannot write to {run.path} ({error.strerror or error}); the run stopped and {last}; "
                 f"make room, then: weft resume {run.path}"
             ) from None
 
 
 def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, observe: Observer) -> Outcome:
-    family, config = run.family, run.config
-    checkpoints.clean(run.checkpoints)
-    resumed = from_checkpoint is not None and (from_checkpoint != "last" or checkpoints.steps_saved(run.checkpoints))
-    init_from = getattr(config, "init_from", "")
-    if from_checkpoint is not None and resumed:
-        chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
-        saved = checkpoints.load_or_explain(chosen, family.layout(config), run.hash)
-        if config.steps < saved.state.step:
-            raise WeftError(
-                f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
-                f"set --steps to at least {saved.state.step}"
-            )
-        check_length(run.path / METRICS, saved.state.metrics_bytes)
-        if init_from:
-            config = override(config, {"init_from": str(chosen)})  # what it inherited is in its own checkpoint now
-        trainer = Trainer(family, config, workers)
-        trainer.restore(saved)
-        checkpoints.set_aside(run.checkpoints, trainer.state.step)
-    else:
-        trainer = Trainer(family, config, workers)
-        if init_from:
-            begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
+    trainer, saved_at = _begin(run, workers, from_checkpoint)
     if run.changed:
         run.write_config()
-    state = trainer.state
+    family, config, state = run.family, run.config, trainer.state
     metrics = Table(run.path / METRICS, metric_columns(family), state.metrics_bytes)
     timing = Table(run.path / TIMING, ("step", "seconds"))
-    saved_at = state.step if resumed else -1
     started = time.perf_counter()
 
     def save() -> None:
@@ -291,6 +272,32 @@ def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, o
     return Outcome(weights_hash(trainer.params), state.step, interrupted, state.stopped_early)
 
 
+def _begin(run: RunFolder, workers: Workers, from_checkpoint: str | None) -> tuple[Trainer, int]:
+    """A trainer where the run begins or goes on, and the step it has saved; −1: none."""
+    family, config = run.family, run.config
+    checkpoints.clean(run.checkpoints)
+    init_from = getattr(config, "init_from", "")
+    if from_checkpoint is None or (from_checkpoint == "last" and not checkpoints.steps_saved(run.checkpoints)):
+        trainer = Trainer(family, config, workers)
+        if init_from:
+            begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
+        return trainer, -1
+    chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
+    saved = checkpoints.load_or_explain(chosen, family.layout(config), run.hash)
+    if config.steps < saved.state.step:
+        raise WeftError(
+            f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
+            f"set --steps to at least {saved.state.step}"
+        )
+    check_length(run.path / METRICS, saved.state.metrics_bytes)
+    if init_from:
+        config = override(config, {"init_from": str(chosen)})  # what it inherited is in its own checkpoint now
+    trainer = Trainer(family, config, workers)
+    trainer.restore(saved)
+    checkpoints.set_aside(run.checkpoints, trainer.state.step)
+    return trainer, trainer.state.step
+
+
 def metric_columns(family: Family) -> tuple[str, ...]:
     evaluations = tuple(f"eval_{name}" for name in family.eval_metrics)
     return ("step", family.loss_name, *family.batch_metrics, "grad_norm", "lr", *evaluations)
@@ -303,7 +310,7 @@ def _take_evaluation(trainer: Trainer, row: dict[str, Any]) -> bool:
     row |= {f"eval_{name}": found[name] for name in family.eval_metrics}
     value = found[family.best_metric]
     state.plateau.observe(config, value)
-    improved = state.best_value is None or value < state.best_value
+    improved = math.isfinite(value) and (state.best_value is None or value < state.best_value)
     if improved:
         state.best_value, state.best_step, state.stale_evaluations = value, state.step, 0
     else:

@@ -1,7 +1,7 @@
-"""The only file that knows the worker count.
+"""Who computes: a pool of threads that run one compiled function at once.
 
-A pool of threads that run one compiled function at once. Each worker takes tickets (sync.py) until there are none, so
-the count decides who computes what, never what is computed. It may exceed the cores and is never clamped.
+Each worker takes tickets (sync.py) until there are none. The worker count decides who begins where and computes what,
+never what is computed. It may exceed the cores and is never clamped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -33,11 +34,14 @@ MOST_VIEWS = 256  # a family whose shapes change all the time must not fill the 
 ENTRIES = team.Entries()
 
 
-def available_cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """The cores this process may use: those it may run on, or the time a container grants it, if that is less."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        granted, period = quota.read_text().split()
+        if granted != "max":
+            return max(1, min(cores, math.ceil(int(granted) / int(period))))
+    return cores
 
 
 def worker_count(asked: str | int) -> int:
@@ -74,7 +78,15 @@ class Workers:
         posted = int(self._board[team.POSTS])
         if not numba.config.DISABLE_JIT:
             for index in range(1, self.count):
-                threading.Thread(target=self._serve, args=(index, posted), name=f"weft-{index}", daemon=True).start()
+                thread = threading.Thread(target=self._serve, args=(index, posted), name=f"weft-{index}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    self.__exit__(None, None, None)
+                    raise WeftError(
+                        f"workers is {self.count}; this machine lets a process start only {index} of them; "
+                        "use fewer --workers"
+                    ) from None
         return self
 
     def __exit__(
@@ -96,6 +108,8 @@ class Workers:
             if failed < 0:
                 ENTRIES.add(body, args)
                 failed = team.launch(self._board, ENTRIES.of(body), self.count - 1, *args)
+            if failed < 0:
+                raise TypeError(f"{body.py_func.__name__} has no compiled version for these arguments")
             if failed:
                 raise RuntimeError(f"{body.py_func.__name__} raised an error in {failed} of {self.count} workers")
             return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,6 +34,11 @@ def prepare(config: GptConfig) -> GptConfig:
     found = data.prepare(config)
     path = {"data": str(Path(config.data).expanduser().resolve())} if config.data else {}
     return override(config, {**found, **path})
+
+
+def derived(values: Mapping[str, Any]) -> list[str]:
+    """A number of characters follows from the text; one of byte pairs is asked for."""
+    return ["text_sha256", "vocabulary_sha256", *(["vocab"] if values.get("tokenizer") == "char" else [])]
 
 
 def inherited_keys(config: GptConfig) -> dict[str, str]:
@@ -166,6 +173,7 @@ FAMILY = Family(
     report=evaluation.report,
     flops=flops,
     prepare=prepare,
+    derived=derived,
     products=products,
     work=("tokens", lambda config: config.batch_size * config.context),
     verbs={"sample": verbs.sample, "export": verbs.export},

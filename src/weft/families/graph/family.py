@@ -114,6 +114,7 @@ FAMILY = Family(
     report=verbs.report,
     flops=flops,
     prepare=userdata.prepare,
+    derived=lambda values: ("data_hash",),
     verbs={"render": verbs.render, "predict": verbs.predict},
     products=products,
     folded=network.FOLDED,

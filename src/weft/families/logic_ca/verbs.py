@@ -29,7 +29,9 @@ def report(model: LogicModel, workers: Workers) -> Report:
         bench.life()
     else:
         bench.grow()
-    return Report(bench.rows, curves, "a random 10×10 square cleared at every step", "step", "wrong cells")
+    return Report(
+        bench.rows, curves, "a random 10×10 square cleared at every step", "step", "wrong cells", "robustness"
+    )
 
 
 def render(
