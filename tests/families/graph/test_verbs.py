@@ -121,14 +121,29 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 def test_a_changed_file_stops_a_resumed_run(pairs, tmp_path):
     api.train("boolean", preset="small", data=str(pairs), steps=4, out=tmp_path / "run")
     pairs.write_text(pairs.read_text().replace('"(f a b)"', '"(f a a)"'))
-    userdata._read.cache_clear()
-    load.cache_clear()
-    with pytest.raises(WeftError, match=r"pairs\.jsonl has changed since training began"):
-        api.resume(tmp_path / "run", steps=8)
+    for steps in (4, 8):
+        with pytest.raises(WeftError, match=r"pairs\.jsonl has changed since training began"):
+            api.resume(tmp_path / "run", steps=steps)
     pairs.write_text(lines(*SWAPS))
-    userdata._read.cache_clear()
-    load.cache_clear()
     assert api.resume(tmp_path / "run", steps=8).outcome.step == 8
+
+
+def test_an_edited_file_is_read_anew_in_the_same_process(pairs):
+    before = prepared(pairs)
+    pairs.write_text(lines(("(f a b)", "(done b a)")))
+    after = prepared(pairs)
+    assert after.data_hash != before.data_hash
+    assert after.labels == ("a", "b", "done", "f")
+    assert load(after).train.nodes[-1] == 6
+
+
+def test_a_run_finds_its_pairs_from_another_folder(pairs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    api.train("boolean", preset="small", data=pairs.name, steps=4, out="run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert api.resume("../run", steps=8).outcome.step == 8
+    assert api.load("../run").config.data == str(pairs)
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +183,17 @@ def test_render_draws_answers_and_a_series(trained, tmp_path):
             assert len(set(image.convert("L").resize((64, 64)).tobytes())) > 10  # something is drawn
 
 
+def test_render_shows_training_pairs_where_nothing_is_held_back(tmp_path):
+    (tmp_path / "pairs.jsonl").write_text(lines(("(f a b)", "(done b a)"), ("(f b a)", "(done a b)"), split="train"))
+    done = weft_here("train", "boolean", *SMALL, "--steps", 4, "--data", "pairs.jsonl", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = weft_here("render", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("answers.png", "series.png"):
+        with Image.open(tmp_path / "run/pictures" / name) as image:
+            assert min(image.size) > 50
+
+
 REFUSED = {
     "unknown symbol": (["predict", "run", "(and x w)"], "'w'", "known"),
     "malformed": (["predict", "run", "(and x (or y z)"], "never closed", "<here>"),
@@ -180,9 +206,13 @@ REFUSED = {
     "soft": (["render", "run", "--soft"], "--soft is not for boolean"),
     "async": (["render", "run", "--async"], "--async is not for boolean"),
     "circuit": (["circuit", "run"], "graph run", "weft eval"),
-    "larger": (["train", "boolean", "--set", "larger=[3, 8]", "--out", "new"], "larger begins at 3"),
+    "larger": (["train", "boolean", "--set", "larger=[3, 8]", "--out", "new"], "larger begins at 3", "raise larger"),
     "operators": (["train", "boolean", "--set", "operators=[4, 2]", "--out", "new"], "operators is [4, 2]"),
-}
+    "random graphs": (
+        ["train", "boolean", "--set", "random_graphs=[20, 3]", "--out", "new"],
+        "random_graphs is [20, 3]", "edges from nodes − 1", "--set random_graphs=",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)

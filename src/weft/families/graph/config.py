@@ -76,10 +76,14 @@ class GraphConfig(TrainConfig):
                 raise ValueError(f"{key} is [{least}, {most}]; it must be fewest and most, from 0 to 40; mend it")
         nodes, edges = self.random_graphs
         if self.random_graphs != (0, 0) and not 2 <= nodes <= edges + 1 <= nodes * nodes // 2:
-            raise ValueError(f"random_graphs is [{nodes}, {edges}]; it must be nodes from 2 and edges from nodes − 1")
+            raise ValueError(
+                f"random_graphs is [{nodes}, {edges}]; it must be nodes from 2 and edges from nodes − 1 to nodes² / 2 "
+                "− 1; use --set random_graphs=[20,20], or [0,0] for none"
+            )
         if self.larger[0] <= self.operators[1]:
             raise ValueError(
-                f"larger begins at {self.larger[0]}; it must be above operators' most, {self.operators[1]}"
+                f"larger begins at {self.larger[0]}; it must be above operators' most, {self.operators[1]}; "
+                "raise larger or lower operators"
             )
         for names in self.head_labels:
             for name in names:

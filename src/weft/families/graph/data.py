@@ -188,8 +188,14 @@ def random_store(config: GraphConfig) -> Store:
     return store._replace(row_starts=np.arange(len(one_each) + 1), rows=one_each)
 
 
-@lru_cache(maxsize=4)
 def load(config: GraphConfig) -> GraphData:
+    if config.data is not None:
+        userdata.read(config)  # says so where the file has changed, whatever was made of it before
+    return _load(config)
+
+
+@lru_cache(maxsize=4)
+def _load(config: GraphConfig) -> GraphData:
     if config.random_graphs != (0, 0):
         store = random_store(config)
         return GraphData(store, store)

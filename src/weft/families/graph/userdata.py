@@ -28,17 +28,22 @@ class UserData(NamedTuple):
 def read(config: GraphConfig) -> UserData:
     """The file's series; an error where it is not what training began with."""
     assert config.data is not None
-    found = _read(config.data, config.most_nodes)
+    name = config.data
+    try:
+        content = Path(name).expanduser().read_bytes()
+    except OSError as error:
+        raise WeftError(f"cannot read {name} ({error.strerror}); name a file of pairs with --data") from None
+    found = _parse(content, name, config.most_nodes)
     if config.data_hash is not None and found.digest != config.data_hash:
         raise WeftError(
-            f"{config.data} has changed since training began (its hash was {config.data_hash[:12]}…, now "
+            f"{name} has changed since training began (its hash was {config.data_hash[:12]}…, now "
             f"{found.digest[:12]}…); put the old file back, or train anew"
         )
     return found
 
 
 def prepare(config: GraphConfig) -> GraphConfig:
-    """Fill in the labels and the hash of the user's pairs."""
+    """The labels and the hash of the user's pairs, and their path made absolute: resume finds them from anywhere."""
     if config.data is None:
         return config
     found = read(config)
@@ -47,19 +52,15 @@ def prepare(config: GraphConfig) -> GraphConfig:
         config,
         {
             "labels": found.labels, "relabels": relabels, "aboves": aboves, "rights": rights, "firsts": firsts,
-            "data_hash": found.digest,
+            "data": str(Path(config.data).expanduser().resolve()), "data_hash": found.digest,
         },
     )  # fmt: skip
 
 
-@lru_cache(maxsize=2)
-def _read(name: str, most_nodes: int) -> UserData:
-    path = Path(name)
+@lru_cache(maxsize=2)  # by content: a file may be edited between two readings
+def _parse(content: bytes, name: str, most_nodes: int) -> UserData:
     try:
-        content = path.read_bytes()
         lines = content.decode("utf-8").splitlines()
-    except OSError as error:
-        raise WeftError(f"cannot read {name} ({error.strerror}); name a file of pairs with --data") from None
     except UnicodeDecodeError:
         raise WeftError(f"{name} is not UTF-8 text; it must be one JSON object a line; name another --data") from None
     series: dict[str, list[Series]] = {split: [] for split in SPLITS}

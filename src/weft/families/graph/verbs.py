@@ -16,7 +16,8 @@ from weft.families.graph.model import GraphModel, Rewriting
 from weft.families.graph.series import SPLITS
 
 TESTED = 500  # series of each split
-SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture …
+SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
+SHOWN_ELSE = {"train": 3}  # … where a user's file is too small to hold anything back, …
 DRAWN_FROM = 12  # … the longest of so many
 STEPS_A_ROW = 4
 
@@ -71,17 +72,18 @@ def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto")
 
 
 def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | Workers = "auto") -> list[Path]:
-    """answers.png: unseen and larger expressions with the network's answer and the target; series.png: one rewriting,
-    step by step."""
+    """answers.png: unseen and larger expressions with the network's answer and the target; series.png: the first of
+    them rewritten, step by step."""
     from weft.report.graphs import Drawing, save_trees
 
     config = override(model.config, {"seed": seed})
-    rows, longest = [], None
+    drawn_from = {split: series_of(config, split, DRAWN_FROM) for split in (*SHOWN, *SHOWN_ELSE)}
+    shown = SHOWN if any(drawn_from[split] for split in SHOWN) else SHOWN_ELSE
+    rows, rewritings = [], []
     with team_of(workers) as team:
-        for split, count in SHOWN.items():
-            series = series_of(config, split, DRAWN_FROM)
+        for split, count in shown.items():
             # Long series that end in something to look at. Ties go to the first.
-            series = sorted(series, key=lambda one: -len(one.trees) - len(one.trees[-1].labels))[:count]
+            series = sorted(drawn_from[split], key=lambda one: -len(one.trees) - len(one.trees[-1].labels))[:count]
             for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(
@@ -91,10 +93,8 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
                         Drawing(target.labels, target.parents, "target"),
                     ]
                 )
-                if longest is None:
-                    longest = found
-    assert longest is not None
-    steps = [Drawing(tree.labels, tree.parents, f"step {i}" if i else "input") for i, tree in enumerate(longest.trees)]
+                rewritings.append(found.trees)
+    steps = [Drawing(tree.labels, tree.parents, f"step {i}" if i else "input") for i, tree in enumerate(rewritings[0])]
     sheet = [steps[i : i + STEPS_A_ROW] for i in range(0, len(steps), STEPS_A_ROW)]
     name = config.rule if config.data is None else Path(config.data).name
     return [
