@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
-from weft.report.plots import BLUE, GREY, ORANGE, new_axes, save
+from weft.report.plots import BLUE, GREY, ORANGE, new_axes, save, screenless_pyplot, styles
 
 COLOURS = (BLUE, ORANGE, "#3d8b6b", "#8b5a9f", "#b8a13a", GREY)
+HATCHES = ("", "///")  # for more systems than colours
 BAR = 0.8  # of the distance between two bars
 
 
@@ -21,9 +23,9 @@ def plot_scaling(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], 
     # Names at the ends of the lines, moved apart where lines end together.
     gap, lowest = 0.055 * counts[-1], 0.0
     order = sorted(curves, key=lambda name: curves[name][-1][1])
-    for name, colour in zip(order, COLOURS, strict=False):
+    for name, (line, colour) in zip(order, styles(COLOURS), strict=False):
         x, y = zip(*curves[name], strict=True)
-        axes.plot(x, y, "o-", color=colour, linewidth=1.8, markersize=4)
+        axes.plot(x, y, f"o{line}", color=colour, linewidth=1.8, markersize=4)
         lowest = max(lowest + gap, y[-1])
         axes.annotate(
             f"{name}: {y[-1]:.1f}×", (x[-1], lowest), (8, 0), textcoords="offset points", va="center", color=colour
@@ -35,14 +37,15 @@ def plot_scaling(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], 
 def plot_peers(path: Path, groups: Sequence[tuple[str, Mapping[str, float]]]) -> Path:
     """How many times as fast weft is, a group of bars for each thing measured and a bar for each peer."""
     systems = list(dict.fromkeys(system for _, peers in groups for system in peers))
-    colours = dict(zip(systems, COLOURS, strict=False))
+    looks = [{"hatch": hatch, "color": colour} for hatch, colour in product(HATCHES, COLOURS)]
+    look = dict(zip(systems, cycle(looks)))
     height = 1.5 + 0.24 * sum(1 + len(peers) for _, peers in groups)
     figure, axes = new_axes("weft beside its peers: how many times as fast", "times as fast, logarithmic", "", height)
     top, ticks = 0, []
     for _, peers in groups:
         ticks.append(top + (len(peers) - 1) / 2)
         for system, ratio in peers.items():
-            axes.barh(top, ratio - 1, BAR, left=1, color=colours[system])
+            axes.barh(top, ratio - 1, BAR, left=1, **look[system])
             axes.annotate(
                 f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.2g}×",
                 (max(ratio, 1), top), (4, 0), textcoords="offset points", va="center", fontsize=9,
@@ -56,7 +59,7 @@ def plot_peers(path: Path, groups: Sequence[tuple[str, Mapping[str, float]]]) ->
     axes.set_yticks(ticks, [name for name, _ in groups])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    handles = [axes.barh(0, 0, color=colours[system], label=system) for system in systems]
+    handles = [axes.barh(0, 0, label=system, **look[system]) for system in systems]
     figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=2, fontsize=9)
     return save(figure, path)
 
@@ -74,13 +77,8 @@ def _logarithmic(axes: Any, least: float, most: float) -> None:
 
 def plot_bench(path: Path, record: Mapping[str, Any]) -> Path:
     """A bench record: speed-up against the ideal line on the left, milliseconds a step against the peers beside it."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     rows = [row for row in record["rows"] if "absent" not in row]
-    figure, (left, right) = pyplot.subplots(
+    figure, (left, right) = screenless_pyplot().subplots(
         1, 2, figsize=(9.6, 3.6), dpi=120, layout="constrained", width_ratios=(2, 3)
     )
     figure.suptitle(f"{record['task']}, batch {record['config']['batch_size']}: one training step", fontsize=11)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.report.plots import save, screenless_pyplot
+
 PAPER, INK, FAINT = "#faf9f6", "#3c3e46", "#b9b6ad"
 OPERATOR, SYMBOL, NUMBER = "#1f3c5c", "#e3c58a", "#d9e2ea"
 GOOD, BAD = "#3f7d4e", "#b5412f"
@@ -80,18 +82,13 @@ def draw_tree(axes: Any, drawing: Drawing, width: float, depth: float) -> None:
 
 def save_trees(path: Path, rows: Sequence[Sequence[Drawing]], title: str) -> Path:
     """A sheet of trees, all to the same scale; rows may differ in length and height."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     columns = max(len(row) for row in rows)
     width = [
         max(2.2, *(max(x for x, _ in places(row[c].parents)) for row in rows if c < len(row))) for c in range(columns)
     ]
     depth = [max(y for drawing in row for _, y in places(drawing.parents)) for row in rows]
     heights = [d + 1.9 for d in depth]
-    figure, grid = pyplot.subplots(
+    figure, grid = screenless_pyplot().subplots(
         len(rows), columns, squeeze=False, dpi=130, facecolor=PAPER, layout="constrained",
         figsize=(UNIT * sum(w + 1.8 for w in width), UNIT * sum(heights) + 0.4),
         gridspec_kw={"width_ratios": [w + 1.8 for w in width], "height_ratios": heights},
@@ -104,7 +101,4 @@ def save_trees(path: Path, rows: Sequence[Sequence[Drawing]], title: str) -> Pat
                 draw_tree(grid[r, c], row[c], width[c], depth[r])
             else:
                 grid[r, c].axis("off")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    pyplot.close(figure)
-    return path
+    return save(figure, path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
+LINES = ("-", "--", ":", "-.")
 
 
-def new_axes(title: str, x: str, y: str, height: float = 3.8) -> tuple[Any, Any]:
+def styles(colours: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(line, colour) without end: every colour solid, then dashed, then dotted …"""
+    return cycle(product(LINES, colours))
+
+
+def screenless_pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.2, height), dpi=120, layout="constrained")
+    return pyplot
+
+
+def new_axes(title: str, x: str, y: str, height: float = 3.8) -> tuple[Any, Any]:
+    figure, axes = screenless_pyplot().subplots(figsize=(7.2, height), dpi=120, layout="constrained")
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
@@ -50,8 +61,7 @@ def plot_losses(run: Path, title: str) -> Path | None:
     if not losses or len(columns["step"]) < 2:
         return None
     figure, axes = new_axes(title, "step", "loss")
-    styles = [(BLUE, "-"), (ORANGE, "-"), (BLUE, "--"), (ORANGE, "--")]
-    for (name, values), (colour, line) in zip(losses.items(), styles, strict=False):
+    for (name, values), (line, colour) in zip(losses.items(), styles((BLUE, ORANGE)), strict=False):
         seen = np.isfinite(values)
         axes.plot(columns["step"][seen], values[seen], line, color=colour, label=name.replace("_", " "), linewidth=1.4)
     axes.set_yscale("symlog", linthresh=1e-2)
@@ -63,9 +73,8 @@ def plot_losses(run: Path, title: str) -> Path | None:
 def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str) -> Path:
     """Several curves over their index, each with its mean in the legend."""
     figure, axes = new_axes(title, x, y)
-    colours: Sequence[str] = (BLUE, ORANGE, GREY)
-    for (name, values), colour in zip(curves.items(), colours, strict=False):
-        axes.plot(values, color=colour, linewidth=0.6, label=f"{name}, mean {values.mean():.0f}")
+    for (name, values), (line, colour) in zip(curves.items(), styles((BLUE, ORANGE, GREY)), strict=False):
+        axes.plot(values, line, color=colour, linewidth=0.6, label=f"{name}, mean {values.mean():.0f}")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return save(figure, path)

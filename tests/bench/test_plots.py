@@ -1,0 +1,56 @@
+"""Plots leave nobody out, however many there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.report import benchmarks, plots
+
+MANY = 20  # more than there are colours, and than colours and lines
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Every figure that is saved, still open to look at."""
+    found = []
+    for module in (benchmarks, plots):
+        monkeypatch.setattr(module, "save", lambda figure, path: found.append(figure))
+    return found
+
+
+def looks(artists):
+    return [(artist.get_color(), artist.get_linestyle()) for artist in artists]
+
+
+def test_every_curve_is_drawn(drawn, tmp_path):
+    plots.plot_curves(tmp_path / "x.png", {f"curve {i}": np.ones(3) for i in range(MANY)}, "", "", "")
+    curves = drawn[0].axes[0].lines
+    assert len(curves) == MANY
+    assert len(set(looks(curves[:12]))) == 12
+
+
+def test_every_loss_is_drawn(drawn, tmp_path):
+    names = [f"loss_{i}" for i in range(MANY)]
+    rows = [",".join(["step", *names]), *(",".join([str(i), *["1.5"] * MANY]) for i in range(3))]
+    (tmp_path / "metrics.csv").write_text("\n".join(rows) + "\n")
+    plots.plot_losses(tmp_path, "title")
+    curves = drawn[0].axes[0].lines
+    assert len(curves) == MANY
+    assert len(set(looks(curves[:8]))) == 8
+
+
+def test_every_task_has_a_line_of_scaling(drawn, tmp_path):
+    benchmarks.plot_scaling(tmp_path / "x.png", {f"task {i}": [(1, 1.0), (2, 1.5)] for i in range(MANY)}, "a machine")
+    _ideal, *curves = drawn[0].axes[0].lines
+    assert len(curves) == MANY
+    assert len(set(looks(curves))) == MANY
+
+
+def test_every_peer_has_a_bar(drawn, tmp_path):
+    systems = [f"system {i}" for i in range(MANY)]
+    benchmarks.plot_peers(tmp_path / "x.png", [("a step", dict.fromkeys(systems, 2.0))])
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == systems
+    bars = drawn[0].axes[0].patches[:12]
+    assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == 12
