@@ -14,7 +14,6 @@ from weft.distance.trees import tree_edit_mapping
 from weft.families.graph.expressions import Tree, tree_of
 
 DELETE, JOIN = "(delete)", "(join)"  # no label has a parenthesis
-HEADS = ("action", "above", "right", "first")
 FIXED = ((None, DELETE), (None, JOIN), (None,), (None,))  # what each head knows besides labels; None: nothing happens
 
 
@@ -106,7 +105,7 @@ def rounds(tree: Tree, target: Tree, pairs: Sequence[tuple[int, int]]) -> list[t
             edits.action[node] = target.labels[images[node]]
     sources = {image: node for node, image in images.items()}
     whole = Edits(*map(list, edits))
-    if all(_insert(tree, target, whole, sources, node) for node in missing) and apply(tree, whole) == target:
+    if all(_insert(target, whole, sources, node) for node in missing) and apply(tree, whole) == target:
         return [(tree, whole)]
     found = [] if is_fixed_point(edits) else [(tree, edits)]
     present = sorted(sources)
@@ -116,7 +115,7 @@ def rounds(tree: Tree, target: Tree, pairs: Sequence[tuple[int, int]]) -> list[t
         edits, added = no_edits(current), list(present)
         for node in missing:
             trial = Edits(*map(list, edits))
-            if _insert(current, target, trial, here, node) and apply(current, trial) == _restricted(
+            if _insert(target, trial, here, node) and apply(current, trial) == _restricted(
                 target, sorted([*added, node])
             ):
                 edits = trial
@@ -127,7 +126,7 @@ def rounds(tree: Tree, target: Tree, pairs: Sequence[tuple[int, int]]) -> list[t
     return found
 
 
-def _insert(tree: Tree, target: Tree, edits: Edits, sources: dict[int, int], node: int) -> bool:
+def _insert(target: Tree, edits: Edits, sources: dict[int, int], node: int) -> bool:
     """Say in `edits` that `node` of the target appears; False where its place is taken. sources: target → tree node."""
     below = _nearest_present(target, node, sources)
     label = target.labels[node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from weft.engine import rng
@@ -35,8 +35,8 @@ class Draw:
         return low + self.below(high - low + 1)
 
 
-class Sizes(NamedTuple):
-    """How many operators an expression has: in training, and in the larger split."""
+class OperatorRange(NamedTuple):
+    """Fewest and most operators of an expression."""
 
     least: int
     most: int
@@ -76,7 +76,7 @@ def _split(draw: Draw, operators: int) -> tuple[int, int]:
     return left, operators - 1 - left
 
 
-def boolean(draw: Draw, sizes: Sizes) -> Node:
+def boolean(draw: Draw, sizes: OperatorRange) -> Node:
     def formula(operators: int) -> Node:
         if operators == 0:
             return (draw.pick(("x", "x", "y", "y", "z", "z", "T", "F")),)
@@ -89,7 +89,7 @@ def boolean(draw: Draw, sizes: Sizes) -> Node:
     return ("simplify", formula(draw.between(*sizes)))
 
 
-def peano(draw: Draw, sizes: Sizes) -> Node:
+def peano(draw: Draw, sizes: OperatorRange) -> Node:
     def term(additions: int) -> Node:
         if additions == 0:
             number: Node = ("0",)
@@ -102,7 +102,7 @@ def peano(draw: Draw, sizes: Sizes) -> Node:
     return ("peano", term(draw.between(*sizes)))
 
 
-def arithmetic(draw: Draw, sizes: Sizes, modulus: int) -> Node:
+def arithmetic(draw: Draw, sizes: OperatorRange, modulus: int) -> Node:
     bound = VARIABLES[: draw.below(3)]
 
     def term(operators: int) -> Node:
@@ -117,7 +117,7 @@ def arithmetic(draw: Draw, sizes: Sizes, modulus: int) -> Node:
     return ("eval", *values, term(draw.between(*sizes)))
 
 
-def algebra(draw: Draw, sizes: Sizes) -> Node:
+def algebra(draw: Draw, sizes: OperatorRange) -> Node:
     def atom() -> Node:
         return (draw.pick(("x", "x", "y", "y", "z", "0", "0", "1", "1", DIGITS[2 + draw.below(8)])),)
 
@@ -136,7 +136,7 @@ def algebra(draw: Draw, sizes: Sizes) -> Node:
     return ("simplify", term(draw.between(*sizes)))
 
 
-def derivative(draw: Draw, sizes: Sizes) -> Node:
+def derivative(draw: Draw, sizes: OperatorRange) -> Node:
     functions = ("sin", "cos", "exp")
 
     def digit(least: int) -> Node:
@@ -169,6 +169,3 @@ def derivative(draw: Draw, sizes: Sizes) -> Node:
         return (kind, term(left), term(right))
 
     return ("d", term(draw.between(*sizes)))
-
-
-Generator = Callable[..., Node]

@@ -12,7 +12,7 @@ from weft.families.graph import generators, rules
 from weft.families.graph.config import GraphConfig
 from weft.families.graph.edits import Edits, apply, is_fixed_point
 from weft.families.graph.expressions import Tree, canonical_hash, text_of
-from weft.families.graph.generators import Sizes, draws, tree_from
+from weft.families.graph.generators import OperatorRange, draws, tree_from
 
 SPLITS = ("train", "unseen", "larger")
 UNSEEN_PART = 10  # one expression in so many, by its hash, never enters training, whatever the seed
@@ -56,7 +56,7 @@ def expressions(config: GraphConfig, split: str) -> Iterator[Tree]:
     make = getattr(generators, config.rule)
     if config.rule == "arithmetic":
         make = partial(make, modulus=config.modulus)
-    sizes = Sizes(*(config.larger if split == "larger" else config.operators))
+    sizes = OperatorRange(*(config.larger if split == "larger" else config.operators))
     seen = set()
     stale = 0
     for draw in draws(config.seed, int(split == "larger")):
