@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from weft.bench import bounds, contest
 from weft.bench.contest import Contestant, compare_with, open_field, prove, torch_hashes
-from weft.bench.peers import PEERS, Peer
+from weft.bench.peers import PEERS, Peer, extra_of
 from weft.bench.profile import peak_megabytes
 from weft.bench.runner import Spec
 from weft.config import override
@@ -79,6 +83,15 @@ def test_a_measuring_process_that_dies_is_an_error():
     contestant.close()
 
 
+def test_a_measuring_process_that_dies_between_turns_is_an_error():
+    with open_field(FAMILY, CONFIG, lambda text: None) as field:
+        contestant = field.enter("weft", 1)
+        contestant._process.kill()
+        contestant._process.wait()
+        with pytest.raises(WeftError, match="measuring process of weft ended with -9: it said nothing"):
+            contestant.take_turn(1)
+
+
 def test_nothing_wrong_is_timed(monkeypatch):
     assert prove(FAMILY, TASK, CONFIG, [1, 2])["largest_gradient_error"] < 1e-6
     wrong = FAMILY.__class__(**{**vars(FAMILY), "reference": lambda *ignored: 1.0})
@@ -89,10 +102,26 @@ def test_nothing_wrong_is_timed(monkeypatch):
         prove(FAMILY, TASK, CONFIG, [1])
 
 
-def test_hashes_need_a_pytorch_peer():
+def test_hashes_need_a_pytorch_peer(monkeypatch):
+    """What is missing is named with the extra that has it; a family without a peer is not told to install one."""
     nameless = FAMILY.__class__(**{**vars(FAMILY), "name": "nameless"})
-    with pytest.raises(WeftError, match="PyTorch peer of nameless cannot run"):
+    with pytest.raises(WeftError, match="nameless has no PyTorch peer; leave --peers out"):
         torch_hashes(nameless, CONFIG, [1], 1)
+    graph, _ = find_task("boolean")
+    for absent, extras in ((["torch_geometric"], "peers"), (["torch", "torch_geometric"], "peers,torch")):
+        monkeypatch.setattr(contest, "missing", lambda peer, absent=absent: absent)
+        message = rf"peer of graph needs {', '.join(absent)}, not installed; .*'weft\[{extras}\]'"
+        with pytest.raises(WeftError, match=message):
+            torch_hashes(graph, CONFIG, [1], 1)
+
+
+def test_every_package_of_a_peer_is_in_an_extra_of_ours():
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for package in {package for peers in PEERS.values() for peer in peers for package in peer.needs}:
+        held = [re.split("[<>=]", name)[0].replace("-", "_") for name in extras[extra_of(package)]]
+        assert package in held
 
 
 def test_bounds():

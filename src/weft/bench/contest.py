@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.bench import bounds
-from weft.bench.peers import PEERS, Peer, missing
+from weft.bench.peers import PEERS, Peer, extra_of, missing
 from weft.bench.runner import Spec
 from weft.config import TrainConfig
 from weft.engine.family import Family, Task
@@ -82,8 +82,11 @@ class Contestant:
 
     def order(self, steps: int) -> None:
         assert self._process.stdin
-        self._process.stdin.write(json.dumps({"steps": steps, "seconds": SECONDS_A_TURN}) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps({"steps": steps, "seconds": SECONDS_A_TURN}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
 
     def collect(self) -> list[float]:
         found = self._answer()
@@ -103,12 +106,16 @@ class Contestant:
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout
         line = self._process.stdout.readline()
-        if line:
-            return dict(json.loads(line))
+        if not line:
+            raise self._ended()
+        return dict(json.loads(line))
+
+    def _ended(self) -> WeftError:
+        """It has: with which code, and what it said last."""
         code = self._process.wait()
         self._problems.seek(0)
         last = self._problems.read().strip().splitlines()[-1:] or ["it said nothing"]
-        raise WeftError(f"the measuring process of {self.system} ended with {code}: {last[0]}")
+        return WeftError(f"the measuring process of {self.system} ended with {code}: {last[0]}")
 
     def row(self) -> Row:
         times = [value for turn in self.turns for value in turn]
@@ -234,9 +241,13 @@ def torch_hashes(
 ) -> dict[int, str]:
     """The weights of the family's PyTorch peer after `steps` steps by thread count, deterministic algorithms on."""
     peer = next((peer for peer in PEERS.get(family.name, ()) if "torch" in peer.needs), None)
-    if peer is None or missing(peer):
+    if peer is None:
+        raise WeftError(f"{family.name} has no PyTorch peer; leave --peers out")
+    if absent := missing(peer):
+        extras = ",".join(sorted({extra_of(package) for package in absent}))
         raise WeftError(
-            f"the PyTorch peer of {family.name} cannot run here; install it with: pip install 'weft[torch]'"
+            f"the PyTorch peer of {family.name} needs {', '.join(absent)}, not installed; install it with: "
+            f"pip install 'weft[{extras}]', or leave --peers out"
         )
     found = {}
     with open_field(family, config, note) as field:

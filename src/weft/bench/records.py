@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -43,7 +44,7 @@ def peer_versions() -> dict[str, str]:
 
 
 def physical_cores() -> int | None:
-    """Distinct cores behind the logical CPUs, as far as the machine tells."""
+    """Distinct cores behind the logical CPUs; None where the machine does not tell, as on ARM."""
     try:
         blocks = Path("/proc/cpuinfo").read_text().strip().split("\n\n")
     except OSError:
@@ -51,14 +52,15 @@ def physical_cores() -> int | None:
     found = set()
     for block in blocks:
         fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
-        found.add((fields.get("physical id"), fields.get("core id")))
-    return len(found)
+        if "core id" in fields:
+            found.add((fields.get("physical id"), fields["core id"]))
+    return len(found) or None
 
 
 def write_record(name: str, content: Record, command: str | None = None, folder: Path = RESULTS) -> Path:
     """A new file; records are never overwritten. `command` measures this alone, where the one given does more."""
     stamp = time.strftime("%Y-%m-%d", time.gmtime())
-    command = command or "weft " + " ".join(sys.argv[1:])
+    command = command or shlex.join(["weft", *sys.argv[1:]])
     record = {"name": name, "date": stamp, "command": command, "machine": machine(), **content}
     number = 1
     while (path := folder / f"{stamp}-{name}-{number}.json").exists():

@@ -56,3 +56,8 @@ PEERS: dict[str, tuple[Peer, ...]] = {
 def missing(peer: Peer) -> list[str]:
     """The packages this peer needs and does not have here."""
     return [package for package in peer.needs if find_spec(package) is None]
+
+
+def extra_of(package: str) -> str:
+    """The extra of weft that installs this package: pip install 'weft[EXTRA]'."""
+    return "torch" if package == "torch" else "peers"
