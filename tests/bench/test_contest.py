@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from weft.bench import bounds, contest
-from weft.bench.contest import Contestant, compare_with, open_field, prove, torch_hashes
+from weft.bench.cases import compared
+from weft.bench.contest import Contestant, compare_with_ideal, open_field, prove, torch_hashes
 from weft.bench.peers import PEERS, Peer, extra_of
 from weft.bench.profile import peak_megabytes
 from weft.bench.runner import Spec
@@ -30,8 +31,7 @@ def test_ratios():
         {"system": "peer", "threads": 2, "median": 50.0},
         {"system": "bound", "threads": 1, "median": 4.0},
     ]
-    for row in rows:
-        compare_with(rows, row, "bound", cores=2)
+    compare_with_ideal(compared(rows, "bound"), "bound", cores=2)
     assert [row["speed_up"] for row in rows[:3]] == [1.0, 1.6, 1.6]
     assert [row["of_ideal"] for row in rows[:3]] == [1.0, 0.8, 0.8]  # four workers on two cores: ideal is two
     assert [row["of_bound"] for row in rows[:3]] == [0.5, 0.4, 0.4]

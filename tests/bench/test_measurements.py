@@ -35,7 +35,7 @@ def test_ratios_of_times_and_of_rates():
         ]
     )
     assert [found["median"] for found in rows[:2]] == [6.0, 3.0]
-    assert [found.get("speed_up") for found in rows] == [1.0, 2.0, None, None, 1.0, None]
+    assert [found.get("speed_up") for found in rows] == [1.0, 2.0, 1.0, 1.0, 1.0, 1.0]
     # Against ours with as many threads; with the first where there is none.
     assert [found.get("times_slower") for found in rows] == [None, None, 10.0, 5.0, None, 4.0]
 

@@ -1,4 +1,4 @@
-"""Rows of what is measured beside training steps: a case, who did it, how fast in each round."""
+"""Rows of what is measured: who did it, how fast in each round; beside training steps also a case and a unit."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ def row(case: str, system: str, threads: int, unit: str, rounds: Sequence[float]
     }
 
 
-def compared(rows: list[Row]) -> list[Row]:
-    """Fill in the ratios, case by case: ours against its own first count; another system against ours."""
+def compared(rows: list[Row], bound: str | None = None) -> list[Row]:
+    """Fill in the ratios, case by case: each system against its own first count; all but the bound against ours."""
     for found in rows:
-        ours = [other for other in rows if other["case"] == found["case"] and other["system"] == OURS]
-        if found["system"] == OURS:
-            found["speed_up"] = times_as_fast(found, ours[0])
-        else:
+        case = [other for other in rows if other.get("case") == found.get("case")]
+        own = next(other for other in case if other["system"] == found["system"])
+        found["speed_up"] = times_as_fast(found, own)
+        if found["system"] not in (OURS, bound):
+            ours = [other for other in case if other["system"] == OURS]
             same = [other for other in ours if other["threads"] == found["threads"]]
             found["times_slower"] = times_as_fast((same or ours)[0], found)
     return rows
@@ -50,6 +51,6 @@ def compared(rows: list[Row]) -> list[Row]:
 
 def times_as_fast(one: Row, other: Row) -> float:
     """How many times as fast the first is."""
-    rate = one["unit"].endswith("/s")
+    rate = one.get("unit", "ms").endswith("/s")
     ratio: float = one["median"] / other["median"] if rate else other["median"] / one["median"]
     return ratio

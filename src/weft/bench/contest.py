@@ -19,6 +19,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.bench import bounds
+from weft.bench.cases import OURS as OURS
+from weft.bench.cases import ROUNDS, compared
+from weft.bench.cases import Row as Row
 from weft.bench.peers import PEERS, Peer, extra_of, missing
 from weft.bench.runner import Spec
 from weft.config import TrainConfig
@@ -27,16 +30,12 @@ from weft.engine.train import Trainer, resolve
 from weft.engine.workers import Workers, available_cores
 from weft.errors import WeftError
 from weft.verify.bits import compare
-from weft.verify.gradients import finite_difference_error
+from weft.verify.gradients import TOLERANCE, finite_difference_error
 
-ROUNDS = 5
 SECONDS_A_TURN = 1.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
 LOSS_TOLERANCE = 1e-4  # of a peer's first losses, relative: other orders of addition, the same model
 REFERENCE_TOLERANCE = 1e-4  # float32 against the float64 reference
-GRADIENT_TOLERANCE = 1e-6
-OURS = "weft"
 Note = Callable[[str], None]
-Row = dict[str, Any]
 
 
 def prove(family: Family, task: Task, config: TrainConfig, counts: Sequence[int]) -> dict[str, Any]:
@@ -53,7 +52,7 @@ def prove(family: Family, task: Task, config: TrainConfig, counts: Sequence[int]
     if not math.isclose(ours, wanted, rel_tol=REFERENCE_TOLERANCE):
         raise WeftError(f"the first loss is {ours}; the reference says {wanted}; a timing would be meaningless")
     slopes = max(finite_difference_error(family, family.prepare(check)) for check in task.checks)
-    if slopes > GRADIENT_TOLERANCE:
+    if slopes > TOLERANCE:
         raise WeftError(f"gradients are off by {slopes:.1e} against finite differences; a timing would be meaningless")
     weights = next(iter(found.values()))[0]
     return {"weights": weights, "loss": ours, "reference_loss": wanted, "largest_gradient_error": slopes}
@@ -207,8 +206,7 @@ def contest(
             for count in counts if copies else ():
                 together[count].append(side_by_side(extra[:count], a_turn))
         rows = [contestant.row() for contestant in timed]
-    for row in rows:
-        compare_with(rows, row, bound, cores)
+    for row in compare_with_ideal(compared(rows, bound), bound, cores):
         if copies and row["system"] == OURS:
             row["copies_steps_per_second"] = statistics.median(together[row["threads"]])
             row["of_copies"] = 1e3 / row["median"] / row["copies_steps_per_second"]
@@ -222,18 +220,15 @@ def side_by_side(copies: Sequence[Contestant], steps: int) -> float:
     return sum(1e3 / statistics.median(copy.collect()) for copy in copies)
 
 
-def compare_with(rows: Sequence[Row], row: Row, bound: str | None, cores: int) -> None:
-    """Fill in the ratios: against its own first count and against ideal; ours over this system; the bound's share."""
-    own = next(other for other in rows if other["system"] == row["system"])
-    row["speed_up"] = own["median"] / row["median"]
-    row["of_ideal"] = row["speed_up"] * min(own["threads"], cores) / min(row["threads"], cores)
-    if row["system"] == OURS:
-        least = [other["median"] for other in rows if other["system"] == bound]
-        if least:
-            row["of_bound"] = least[0] / min(row["threads"], cores) / row["median"]
-    elif row["system"] != bound:
-        same = [other["median"] for other in rows if other["system"] == OURS and other["threads"] == row["threads"]]
-        row["times_slower"] = row["median"] / (same or [rows[0]["median"]])[0]
+def compare_with_ideal(rows: list[Row], bound: str | None, cores: int) -> list[Row]:
+    """Fill in what share of the ideal each reaches, over its own first count, and ours of the bound."""
+    least = next((row["median"] for row in rows if row["system"] == bound), None)
+    for row in rows:
+        own = next(other for other in rows if other["system"] == row["system"])
+        row["of_ideal"] = row["speed_up"] * min(own["threads"], cores) / min(row["threads"], cores)
+        if row["system"] == OURS and least is not None:
+            row["of_bound"] = least / min(row["threads"], cores) / row["median"]
+    return rows
 
 
 def torch_hashes(

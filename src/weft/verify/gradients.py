@@ -16,7 +16,8 @@ from weft.engine.workers import Workers
 # Rounding spoils a small step where the loss is large and its slope small, curvature a large one: the better of both
 # counts. A wrong gradient agrees with neither.
 STEPS = (1e-3, 1e-4)
-GOOD = 1e-7  # relative; good enough not to try the next step
+TOLERANCE = 1e-6  # relative; a larger error is a wrong gradient
+GOOD = 1e-7  # good enough not to try the next step
 
 
 def spread_params(family: Family, config: TrainConfig, seed: int = 0) -> Array:
