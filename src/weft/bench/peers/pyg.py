@@ -1,14 +1,12 @@
 """The graph networks in PyTorch Geometric, as its users would write them: GraphConv, and its own collation.
 
 Without directions a layer is GraphConv itself: W_root h + W_rel Σ neighbours + b. With them, children go through
-GraphConv and parents through a second sum. `prepared` leaves the collation out: a few batches are made before the
-first step and used in turn.
+GraphConv and parents through a second sum.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,20 +16,18 @@ from torch_geometric.data import Batch as Collated
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphConv, SimpleConv
 
+from weft.bench.peers import Problem, Stepper
+from weft.bench.peers.torch_common import optimise
 from weft.engine.arrays import Array
 from weft.engine.family import Batch
-from weft.engine.params import views
 from weft.families.graph import data
-from weft.families.graph.config import GraphConfig, layout
-from weft.families.graph.family import init
-
-PREPARED = 3  # batches
+from weft.families.graph.config import GraphConfig
 
 
 class Network(nn.Module):  # type: ignore[misc]
     """Parameters are ours, by name; torch's linear layers hold their matrices transposed."""
 
-    def __init__(self, config: GraphConfig, params: dict[str, Array]) -> None:
+    def __init__(self, config: GraphConfig, params: Mapping[str, Array]) -> None:
         super().__init__()
         self.config = config
         H = config.width
@@ -91,54 +87,12 @@ def dataset(store: Any) -> list[Data]:
     return found
 
 
-def trainer(
-    config: GraphConfig, params: dict[str, Array], lr: Callable[[int], float], prepared: bool
-) -> tuple[Callable[[int, Batch], float], Callable[[], Array]]:
-    """(step, weights)."""
-    network = Network(config, params)
-    optimiser = torch.optim.AdamW(
-        network.parameters(), lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps,
-        weight_decay=config.weight_decay, fused=True,
-    )  # fmt: skip
-    loaded = data.load(config)
-    graphs = dataset(loaded.train)
+def build(problem: Problem) -> Stepper:
+    network = Network(problem.config, problem.params)
+    graphs = dataset(data.load(problem.config).train)
 
-    def collate(batch: Batch) -> Any:
-        return Collated.from_data_list([graphs[g] for g in batch.arrays.chosen])
+    def loss(batch: Batch) -> Tensor:
+        collated = Collated.from_data_list([graphs[g] for g in batch.arrays.chosen])
+        return network(collated) / batch.divisor
 
-    ready = [collate(data.batch(config, loaded, number)) for number in range(PREPARED)] if prepared else []
-
-    def step(number: int, batch: Batch) -> float:
-        optimiser.param_groups[0]["lr"] = lr(number)
-        optimiser.zero_grad(set_to_none=True)
-        loss = network(ready[number % PREPARED] if prepared else collate(batch)) / batch.divisor
-        loss.backward()
-        if config.clip_norm:
-            nn.utils.clip_grad_norm_(network.parameters(), config.clip_norm)
-        optimiser.step()
-        return loss.item()
-
-    return step, network.flat
-
-
-def build(problem: Any, prepared: bool = False) -> Any:
-    """The peer of the contest: same config, first weights, batches and learning rates."""
-    from weft.bench.peers import Stepper
-
-    return Stepper(*trainer(problem.config, dict(problem.params), problem.lr, prepared))
-
-
-def times(config: GraphConfig, threads: int, steps: int, prepared: bool) -> tuple[list[float], list[float]]:
-    """(milliseconds, losses) of `steps` steps, after as many to warm up; collation counted unless prepared."""
-    torch.set_num_threads(threads)
-    params = views(layout(config), init(config, np.float32))
-    step, _ = trainer(config, params, lambda number: config.lr, prepared)
-    loaded = data.load(config)
-    batches = [data.batch(config, loaded, number) for number in range(2 * steps)]
-    losses = [step(number, batches[number]) for number in range(steps)]
-    found = []
-    for number in range(steps, 2 * steps):
-        start = time.perf_counter()
-        losses.append(step(number, batches[number]))
-        found.append(1e3 * (time.perf_counter() - start))
-    return found, losses
+    return Stepper(optimise(problem, list(network.parameters()), loss), network.flat)
