@@ -1,5 +1,7 @@
 """Kernels against the plain reference, on shapes the presets do not have."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,6 +171,26 @@ def test_the_forward_pass_reuses_its_rows():
     program = compile_program(config, wires(config))
     assert program.live_size < program.full_size / 5
     assert program.adjoint_size < program.full_size / 5
+
+
+def test_who_asks_for_another_program_in_between_changes_nothing():
+    """Two threads that train different configs, as unluckily as can be: the other asks before every line."""
+    (one, ours), (other, theirs) = ((config, wires(config)) for config in (TINY, find_preset("life", "small")))
+    wanted = compile_program(one, ours)
+
+    def between(frame, event, arg):
+        if frame.f_code is compile_program.__code__:
+            assert compile_program(other, theirs) is not wanted
+            return between
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(between)
+    try:
+        found = compile_program(one, ours), compile_program(one, ours)
+    finally:
+        sys.settrace(before)
+    assert found[0] is found[1] is wanted
 
 
 def test_life_step_is_conways():

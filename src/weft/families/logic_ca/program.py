@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
 
 import numpy as np
 
@@ -58,16 +57,21 @@ class Shelf:
         return self.end - 1
 
 
-_recent: list[Any] = []  # the config, wires and program of the last call: every training step asks for the same one
+# The config, wires and program of the last call: every training step asks for the same one. Always replaced as a whole,
+# and looked at through a local name: another thread may be training something else.
+_recent: tuple[LogicConfig, Mapping[str, Array], Program] | None = None
 
 
 def compile_program(config: LogicConfig, wires: Mapping[str, Array]) -> Program:
     """The program for a config and its wires; built once, as it depends on nothing else."""
-    if not (_recent and _recent[0] is config and _recent[1] is wires):
-        key = tuple((name, array.tobytes()) for name, array in sorted(wires.items()))
-        program = _compile(config.channels, config.kernels, config.perceive, config.update, config.lanes, key)
-        _recent[:] = config, wires, program
-    return cast(Program, _recent[2])
+    global _recent
+    last = _recent
+    if last is not None and last[0] is config and last[1] is wires:
+        return last[2]
+    key = tuple((name, array.tobytes()) for name, array in sorted(wires.items()))
+    program = _compile(config.channels, config.kernels, config.perceive, config.update, config.lanes, key)
+    _recent = config, wires, program
+    return program
 
 
 @lru_cache(maxsize=8)
