@@ -1,12 +1,13 @@
 """Hardening: gates decided at random, more and more of them; soft gradients; the same bits for any worker count."""
 
 import numpy as np
+import pytest
 
 from weft.config import override
 from weft.engine.rng import Purpose
 from weft.engine.train import resolve
 from weft.engine.workers import Workers
-from weft.families import discover, find_preset
+from weft.families import discover, find_preset, find_task
 from weft.families.logic_ca import data, gates
 from weft.families.logic_ca.config import gate_count
 from weft.verify.bits import compare
@@ -53,6 +54,19 @@ def test_marked_gates_are_hard_and_the_others_soft():
 def test_the_same_bits_for_any_worker_count_while_hardening():
     config = override(CONFIG, {"harden_from": 0.0, "harden_full": 1.0, "schedule_steps": 6})
     assert len(set(compare(FAMILY, config, (1, 2, 3, 5), 5).values())) == 1
+
+
+@pytest.mark.parametrize("task", ["life", "letter"])
+@pytest.mark.parametrize("preset", ["small", "full"])
+def test_verify_hardens_from_its_second_step_on(task, preset):
+    config = resolve(FAMILY, override(find_preset(task, preset), find_task(task)[1].verify))
+    shares = [data.hardened(config, step).mean() for step in range(1, 5)]
+    assert 0 < shares[0] < shares[-1] < 1
+
+
+@pytest.mark.parametrize("given", [{"harden_from": 0.9}, {"harden_full": 0.3}])
+def test_what_verify_adds_goes_with_what_is_given(given):
+    override(find_preset("life", "full"), {**find_task("life")[1].verify, **given})
 
 
 def test_mixed_kernels_pass_on_a_or_b_after_their_first_layer():

@@ -96,9 +96,33 @@ def test_the_grid_takes_the_size_of_the_picture_and_the_run_keeps_it(tmp_path):
     assert override(config, {"lr": 0.1}).target == BUILT_IN["letter"]
 
 
-def test_only_grow_takes_a_target():
-    with pytest.raises(WeftError, match="only grow takes one"):
-        override(find_preset("life", "small"), {"target": "lizard"})
+@pytest.mark.parametrize("target", [5, True, {"a": 1}, [1, 2, 3], ["#..", 2, "..."]])
+def test_a_target_that_is_no_picture_is_refused(target):
+    with pytest.raises(WeftError, match=r"target is .*; it must be .* a list of rows .*; name one"):
+        grow(target)
+
+
+@pytest.mark.parametrize("task", ["life", "checkerboard"])
+def test_only_grow_takes_a_target(task):
+    with pytest.raises(WeftError, match=f"rule is {task}; only grow takes a picture; leave --target out"):
+        override(find_preset(task, "small"), {"target": "lizard"})
+
+
+def test_grow_needs_a_target():
+    with pytest.raises(WeftError, match="target is empty; rule grow needs a picture; set --target"):
+        grow(())
+
+
+def test_a_decoder_that_speaks_of_cells_is_still_an_unreadable_image(tmp_path, monkeypatch):
+    path = tmp_path / "target.png"
+    Image.new("RGB", (8, 8)).save(path)
+
+    def broken(self, mode):
+        raise ValueError("not enough cells in the strip")
+
+    monkeypatch.setattr(Image.Image, "convert", broken)
+    with pytest.raises(WeftError, match="is not a readable image"):
+        grow(str(path))
 
 
 def test_colours_need_channels():

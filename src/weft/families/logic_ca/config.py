@@ -64,6 +64,11 @@ class LogicConfig(TrainConfig):
             return values
         if isinstance(target, str):
             target = pictures.read_target(target)
+        if not isinstance(target, list | tuple) or not all(isinstance(row, str) for row in target):
+            raise ValueError(
+                f"target is {target!r}; it must be a file, {' or '.join(pictures.BUILT_IN)}, or a list of rows such as "
+                "'.##.'; name one"
+            )
         pictures.check_rows(tuple(target))
         return {**values, "target": tuple(target), "height": len(target), "width": len(target[0])}
 
@@ -85,8 +90,10 @@ class LogicConfig(TrainConfig):
             raise ValueError(
                 f"harden_full is {self.harden_full}; it must not be below harden_from, {self.harden_from}; raise it"
             )
-        if (self.rule == "grow") != bool(self.target):
-            raise ValueError("rule and target do not fit: grow needs a picture, and only grow takes one; set --target")
+        if self.rule == "grow" and not self.target:
+            raise ValueError("target is empty; rule grow needs a picture; set --target")
+        if self.rule != "grow" and self.target:
+            raise ValueError(f"rule is {self.rule}; only grow takes a picture; leave --target out")
         if self.target_channels > self.channels:
             raise ValueError(
                 f"channels is {self.channels}; the target has {self.target_channels} colour channels; raise channels"
@@ -129,6 +136,8 @@ def gate_count(config: LogicConfig) -> int:
 # Kernels that start by seeing different neighbours, and gates that are decided at random, more and more of them, in the
 # last 40 % of training (data.hardened). docs/automata.md has what this gains, and what it does not.
 _HARDENED = {"residual": "mixed", "harden_from": 0.6, "harden_full": 0.95}
+# Five steps of a preset end long before its gates harden. From 0 to 1: either can be set without the other.
+_VERIFY_HARDENING = {"schedule_steps": 5, "harden_from": 0.0, "harden_full": 1.0}
 # For wirings other than the published one: all of them start alike, close to undecided; gates harden at a falling rate.
 _ROBUST = {
     "residual": "routed", "start_logit": 5.0, "harden_from": 0.6, "harden_full": 0.95, "schedule": "hold-cosine",
@@ -204,6 +213,7 @@ TASKS = {
         summary="a cell learns Conway's rule from all 512 neighbourhoods",
         expect="hard loss 0 on all 512 patterns well before step 3,000",
         checks=(override(_LIFE, {"kernels": 3, "update": (4, 2, 1), "batch_size": 7}),),
+        verify=_VERIFY_HARDENING,
     ),
     "grow": Task(
         presets={
@@ -224,5 +234,6 @@ TASKS = {
         summary="an empty grid grows a picture in up to 8 colours, found from the border alone",
         expect="hard loss 0 within 3,000 steps",
         checks=(_TINY_PICTURE,),
+        verify=_VERIFY_HARDENING,
     ),
 }

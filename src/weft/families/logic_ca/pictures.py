@@ -76,15 +76,21 @@ def read_image(path: Path) -> tuple[str, ...]:
     """Rows from an image: two colours become one bit, ink being what differs from the upper left corner."""
     from PIL import Image, UnidentifiedImageError
 
+    def unreadable(error: Exception) -> ValueError:
+        return ValueError(f"target {path} is not a readable image ({error}); name a PNG or a text drawing")
+
+    damage = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
     try:
-        with Image.open(path) as image:
-            width, height = image.size
-            check_size(height, width, str(path))  # before the pixels are decoded
+        image = Image.open(path)
+    except damage as error:
+        raise unreadable(error) from None
+    with image:
+        width, height = image.size
+        check_size(height, width, str(path))  # before the pixels are decoded
+        try:
             pixels = np.asarray(image.convert("RGBA"))
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        if isinstance(error, ValueError) and "cells" in str(error):
-            raise
-        raise ValueError(f"target {path} is not a readable image ({error}); name a PNG or a text drawing") from None
+        except damage as error:
+            raise unreadable(error) from None
     # Transparent is empty, whatever colour lies below.
     solid = pixels[..., 3] >= 128
     colours = np.where(solid[..., None], pixels[..., :3], 0)
