@@ -11,7 +11,7 @@ from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families import discover, find_preset
 from weft.families.logic_ca import data, verbs
-from weft.families.logic_ca.experiments import Bench, Damage, fire_grid, random_rectangles, wanted_picture
+from weft.families.logic_ca.experiments import Damage, Experiments, fire_grid, random_rectangles, wanted_picture
 from weft.families.logic_ca.model import LogicModel
 from weft.families.logic_ca.pictures import to_bits
 from weft.verify.gradients import spread_params
@@ -28,11 +28,11 @@ def model_of(task):
 def test_the_packed_circuit_is_the_hard_rollout(task):
     model = model_of(task)
     with Workers(2) as team:
-        bench = Bench(model, team)
-        start, steps = bench.starts(1, bench.size), model.config.ca_steps
-        fire = fire_grid(model, bench.rate, steps, bench.size, Purpose.EVALUATION)
+        experiments = Experiments(model, team)
+        start, steps = experiments.starts(1, experiments.size), model.config.ca_steps
+        fire = fire_grid(model.config, experiments.rate, steps, experiments.size, Purpose.EVALUATION)
         expected = model.rollout(start, steps, fire=fire, workers=team)[..., : model.config.target_channels]
-        np.testing.assert_array_equal(bench.final(start, steps), expected)
+        np.testing.assert_array_equal(experiments.final(start, steps), expected)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_every_task_has_its_rows(task, rows, curves):
 def test_a_perfect_life_rule_scores_zero(monkeypatch):
     """The judge itself: a model that gives the right answer has no wrong cell."""
     with Workers(1) as team:
-        bench = Bench(model_of("life"), team)
-        monkeypatch.setattr(bench, "final", lambda grids, steps, **ignored: data.life_rollout(grids, steps))
-        bench.life()
-    assert [row["wrong cells"] for row in bench.rows] == [0, 0, 0]
+        experiments = Experiments(model_of("life"), team)
+        monkeypatch.setattr(experiments, "final", lambda grids, steps, **ignored: data.life_rollout(grids, steps))
+        experiments.life()
+    assert [row["wrong cells"] for row in experiments.rows] == [0, 0, 0]
 
 
 def test_damage_is_in_the_middle_and_lasts_as_said():
@@ -75,7 +75,7 @@ def test_damage_that_cannot_be_is_refused(text):
 
 def test_a_picture_is_wanted_in_the_middle_of_a_larger_grid():
     model = model_of("grow")
-    wide = wanted_picture(model, (40, 40))
+    wide = wanted_picture(model.config, (40, 40))
     np.testing.assert_array_equal(wide[10:30, 10:30], to_bits(model.config.target))
     assert wide.sum() == to_bits(model.config.target).sum()
 
@@ -90,3 +90,18 @@ def test_render_with_damage_and_asynchronous_cells(tmp_path):
     done = weft_here("render", "run", "--damage", "50x50@1-2", cwd=tmp_path)
     assert done.returncode == 2
     assert "choose a block that fits" in done.stderr
+
+
+def test_a_render_s_seed_is_checked(tmp_path):
+    with pytest.raises(WeftError, match=r"seed is 18446744073709551616; .*; set --seed"):
+        verbs.render(model_of("life"), tmp_path, seed=2**64)
+
+
+def test_soft_frames_keep_every_channel_and_count_so(tmp_path, monkeypatch):
+    model = model_of("checkerboard")
+    cells, steps = model.config.height * model.config.width, 3
+    monkeypatch.setattr(verbs, "LARGEST_RENDER", cells * steps * model.config.channels - 1)
+    with pytest.raises(WeftError, match=r"cells × steps × channels, 8, at most .*; .* leave --soft out"):
+        verbs.render(model, tmp_path, steps=steps, soft=True, workers=1)
+    assert list(tmp_path.iterdir()) == []
+    assert len(verbs.render(model, tmp_path, steps=steps, workers=1)) == 2

@@ -17,6 +17,7 @@ from weft.engine.rng import Purpose
 from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families.logic_ca import data
+from weft.families.logic_ca.config import LogicConfig
 from weft.families.logic_ca.model import LogicModel
 from weft.families.logic_ca.packed import simulate
 from weft.families.logic_ca.pictures import to_bits
@@ -69,16 +70,15 @@ def random_rectangles(steps: int, size: tuple[int, int], side: int, seed: int) -
 
 
 def fire_grid(
-    model: LogicModel, rate: float, steps: int, size: tuple[int, int], purpose: Purpose, step: int = 0
+    config: LogicConfig, rate: float, steps: int, size: tuple[int, int], purpose: Purpose, step: int = 0
 ) -> Any:
     """(steps, H, W) masks for packed.simulate, or None when every cell fires."""
-    masks = data.fire_masks(model.config, purpose, step, steps, size[0] * size[1], rate)
+    masks = data.fire_masks(config, purpose, step, steps, size[0] * size[1], rate)
     return masks.reshape(steps, *size).astype(bool) if masks.size else None
 
 
-def wanted_picture(model: LogicModel, size: tuple[int, int]) -> Array:
+def wanted_picture(config: LogicConfig, size: tuple[int, int]) -> Array:
     """What the visible channels should show on a grid of this size, (H, W, k)."""
-    config = model.config
     if config.rule == "checkerboard":
         return data.checkerboard(*size, config.square)
     picture = to_bits(config.target)
@@ -88,7 +88,7 @@ def wanted_picture(model: LogicModel, size: tuple[int, int]) -> Array:
     return found
 
 
-class Bench:
+class Experiments:
     """Runs one model's experiments and collects the rows of `weft eval`."""
 
     def __init__(self, model: LogicModel, workers: Workers) -> None:
@@ -100,7 +100,7 @@ class Bench:
     def final(self, grids: Array, steps: int, rate: float | None = None, damage: Array | None = None) -> Array:
         """The visible channels after `steps` steps of the learned circuit."""
         size = (grids.shape[1], grids.shape[2])
-        fire = fire_grid(self.model, self.rate if rate is None else rate, steps, size, Purpose.EVALUATION)
+        fire = fire_grid(self.model.config, self.rate if rate is None else rate, steps, size, Purpose.EVALUATION)
         periodic = self.model.config.boundary == "periodic"
         after = simulate(self.model.circuit, grids, steps, periodic, self.workers, fire=fire, damage=damage)
         return np.asarray(after)[..., : self.model.config.target_channels]
@@ -120,11 +120,11 @@ class Bench:
         self.judge(
             f"64 unseen starts, {steps} steps",
             self.final(self.starts(64, size), steps),
-            wanted_picture(self.model, size),
+            wanted_picture(self.model.config, size),
             "0",
         )
         large, long = (SCALE * 16, SCALE * 16), SCALE * steps
-        goal, start = wanted_picture(self.model, large), self.starts(1, large)
+        goal, start = wanted_picture(self.model.config, large), self.starts(1, large)
         self.judge(f"64×64 grid, {long} steps", self.final(start, long), goal, "0")
         for side in (10, 20):
             damage = Damage(side, side, long // 4, long // 4 * 3)
@@ -155,7 +155,7 @@ class Bench:
         """Wrong cells after each of 4,000 steps while a random 10×10 square is cleared at every step."""
         size = (DAMAGE_GRID, DAMAGE_GRID)
         damage = random_rectangles(ROBUST_STEPS, size, DAMAGE_SIDE, self.model.config.seed)
-        fire = fire_grid(self.model, rate, ROBUST_STEPS, size, Purpose.EVALUATION, 1)
+        fire = fire_grid(self.model.config, rate, ROBUST_STEPS, size, Purpose.EVALUATION, 1)
         periodic = self.model.config.boundary == "periodic"
         _, frames = simulate(
             self.model.circuit,
@@ -167,7 +167,7 @@ class Bench:
             damage=damage,
             every=1,
         )
-        return (frames[1:, 0] != wanted_picture(self.model, size)).sum(axis=(1, 2, 3)).astype(np.float64)
+        return (frames[1:, 0] != wanted_picture(self.model.config, size)).sum(axis=(1, 2, 3)).astype(np.float64)
 
     def life(self) -> None:
         patterns = data.life_patterns()
@@ -189,5 +189,8 @@ class Bench:
         for size, published in sizes:
             title = f"grown on {size[0]}×{size[1]}, {config.ca_steps} steps"
             self.judge(
-                title, self.final(self.starts(1, size), config.ca_steps), wanted_picture(self.model, size), published
+                title,
+                self.final(self.starts(1, size), config.ca_steps),
+                wanted_picture(self.model.config, size),
+                published,
             )
