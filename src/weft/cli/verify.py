@@ -20,9 +20,8 @@ from weft.cli.common import (
 )
 from weft.families import find_task
 from weft.verify.bits import compare
-from weft.verify.gradients import finite_difference_error
+from weft.verify.gradients import TOLERANCE, finite_difference_error
 
-TOLERANCE = 1e-6
 PEER_THREADS = (1, 2, 3)
 
 
