@@ -59,7 +59,7 @@ def loaded(config, documents):
     """`load` without files."""
     corpus = text.collect("test", [document.encode() for document in documents])
     found = data.tokenise(config, corpus)
-    return data.Text(found.train, found.validation, *data.index(config, "test", found), len(documents))
+    return data.Text(found.train, found.validation, *data.index(config, "test", found))
 
 
 def pieces(part):
@@ -150,7 +150,7 @@ def test_documents_end_with_a_token_of_their_own_where_there_are_several():
     found = loaded(config, ["abab", "bbaa", "aaab"])
     assert pieces(found.train) == [[0, 1, 0, 1, 2], [1, 1]]  # cut in two: the first piece is not at the end
     assert pieces(found.validation) == [[0, 0, 2], [0, 0, 0, 1, 2]]
-    assert (found.train.bytes, found.validation.bytes, found.documents) == (6, 6, 3)
+    assert (found.train.bytes, found.validation.bytes) == (6, 6)
     alone = loaded(config, ["abababab"])
     assert pieces(alone.train) == pieces(alone.validation) == [[0, 1, 0, 1]]
 
@@ -403,6 +403,38 @@ def test_a_vocabulary_that_changed_under_a_run_is_refused(story):
     refused(config, "vocabulary", config.vocabulary_sha256[:12], "train anew")
     with pytest.raises(WeftError, match="vocabulary"):
         data.vocabulary(config)
+
+
+def learned_otherwise(monkeypatch, version="99.0"):
+    """A later `tokenizers`: another version, and other pairs from the same text."""
+    real, package = data.train_bpe, SimpleNamespace(**{**vars(data.package()), "__version__": version})
+    monkeypatch.setattr(data, "package", lambda: package)
+    monkeypatch.setattr(
+        data, "train_bpe", lambda texts, size, ended: real([words[::-1] for words in texts], size, ended)
+    )
+
+
+def test_who_holds_the_vocabulary_does_not_learn_it_again(story, monkeypatch):
+    """weft eval after an upgrade: the checkpoint's own vocabulary reads the text as it did in training."""
+    config = prepared(config_of(data=str(story), tokenizer="bpe", vocab=300))
+    trained, known = data.load(config), data.vocabulary(config)
+    learned_otherwise(monkeypatch)
+    refused(config, "vocabulary", "the tokenizers package", "train anew")
+    same(data.load(config, known), trained)
+    other = data.vocabulary(config_of(data=str(story), tokenizer="bpe", vocab=300))
+    assert other.sha256 != known.sha256
+    with pytest.raises(WeftError, match="the vocabulary of this text is not the one this run began with"):
+        data.load(config, other)
+    story.write_bytes(STORY.encode() + b"!")
+    with pytest.raises(WeftError, match="is not the text this run began with"):
+        data.load(config, known)
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "bpe"])
+def test_who_holds_the_vocabulary_finds_the_tokens_of_training(story, count, tokenizer):
+    config = prepared(config_of(data=str(story), tokenizer=tokenizer, vocab=300 if tokenizer == "bpe" else None))
+    same(data.load(config, data.vocabulary(config)), data.load(config))
+    assert len(count) == 1
 
 
 def test_a_size_that_no_vocabulary_can_have_is_refused(story, folder):

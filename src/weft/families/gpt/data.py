@@ -67,7 +67,6 @@ class Text(NamedTuple):
     validation: Part
     windows: Array  # (k,) int64: how many windows there are up to the end of a document
     shifts: Array  # (k,) int64
-    documents: int
 
 
 class Windows(NamedTuple):
@@ -111,9 +110,10 @@ def inherited(config: GptConfig) -> Vocabulary:
 
 
 def load(config: GptConfig, known: Vocabulary | None = None) -> Text:
-    """The text as tokens, split, and where windows can be drawn. Who has the vocabulary spares reading `init_from`."""
+    """The text as tokens, split, and where windows can be drawn. Who has the vocabulary, as a checkpoint does, gives
+    it: then it is neither learned anew nor read from `init_from`."""
     corpus, found = read(config, known)
-    return Text(found.train, found.validation, *index(config, corpus.name, found), len(corpus.documents))
+    return Text(found.train, found.validation, *index(config, corpus.name, found))
 
 
 def read(config: GptConfig, known: Vocabulary | None = None) -> tuple[Corpus, Tokenised]:
@@ -125,14 +125,22 @@ def read(config: GptConfig, known: Vocabulary | None = None) -> tuple[Corpus, To
             f"{corpus.name} is not the text this run began with (sha256 {corpus.sha256[:12]}…, the run has "
             f"{config.text_sha256[:12]}…); {remedy}, or train anew"
         )
-    given = (known or inherited(config)) if config.init_from else None
-    key = cache_key(config, corpus.sha256, given)
-    found = read_cache(key)
+    given = known or (inherited(config) if config.init_from else None)
+    found = kept(config, corpus.sha256, given)
     if found is None:
         found = tokenise(config, corpus, given)
-        write_cache(key, found)
+        write_cache(cache_key(config, corpus.sha256, given), found)
     check_vocabulary(config, found.vocabulary)
     return corpus, found
+
+
+def kept(config: GptConfig, text_sha256: str, given: Vocabulary | None) -> Tokenised | None:
+    """The text's tokens in the cache: under the vocabulary given, or with the one learned if that is the same."""
+    found = read_cache(cache_key(config, text_sha256, given))
+    if found is not None or given is None:
+        return found
+    learned = read_cache(cache_key(config, text_sha256))
+    return learned if learned and learned.vocabulary.sha256 == given.sha256 else None
 
 
 def check_vocabulary(config: GptConfig, found: Vocabulary) -> None:
