@@ -20,6 +20,7 @@ CASES = {
     "width and heads": ([*TRAIN, "story.txt", *sets(width=30, heads=4)], "width is 30", "multiple of heads, 4"),
     "vocabulary of characters": ([*TRAIN, "story.txt", *sets(vocab=9)], "vocab is 9", "leave it out"),
     "few byte pairs": ([*TRAIN, "story.txt", *sets(tokenizer="bpe", vocab=9)], "vocab is 9", "256"),
+    "nearly everything dropped": ([*TRAIN, "story.txt", *sets(dropout=0.999995)], "0.999995", "0.99", "--set dropout="),
     "no such tokenizer": ([*TRAIN, "story.txt", *sets(tokenizer="words")], "'words'", "--set tokenizer="),
     "unknown characters": (
         [*SAMPLE, "--prompt", "Weft €7"],

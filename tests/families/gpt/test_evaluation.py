@@ -11,8 +11,10 @@ import pytest
 
 import weft as api
 from tests.helpers import weft_here
+from weft.config import override
 from weft.engine.workers import Workers
 from weft.families.gpt import data, evaluation
+from weft.families.gpt.family import products
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +109,13 @@ def test_eval_needs_the_text_and_sample_does_not(base, tmp_path, change):
     assert sampled.returncode == 0
     assert sampled.stdout == weft_here("sample", "run", "--tokens", 20, cwd=base).stdout
     assert np.isfinite(api.load(place / "run").weights).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4])
+@pytest.mark.parametrize("unit_samples", [1, 2, 3])
+def test_every_sample_s_rows_are_counted_whole_units_or_not(model, batch_size, unit_samples):
+    """Counted naively: a token costs every weight of a matrix three products, whoever computes it."""
+    config = override(model.config, {"batch_size": batch_size, "unit_samples": unit_samples})
+    matrices = 12 * config.layers * config.width**2 + config.width * config.symbols
+    counted = sum(m * k * n * count for m, k, n, count in products(config))
+    assert counted == 3 * batch_size * config.context * matrices

@@ -29,7 +29,7 @@ class GptConfig(TrainConfig):
     heads: int = Field(ge=1, le=256)
     layers: int = Field(ge=1, le=256)
     final_norm: bool = Field(True, description="a norm before the head; the original has none")
-    dropout: float = Field(0.0, ge=0, lt=1, description="of the embeddings and of what each block adds")
+    dropout: float = Field(0.0, ge=0, le=0.99, description="of the embeddings and of what each block adds")
     unit_samples: int = Field(2, ge=1, le=1024, description="samples computed together; the unit of work")
     init_from: str = Field("", description="a run whose weights training begins with")
 

@@ -125,18 +125,17 @@ def reference_loss(config: GptConfig, constants: Constants, params: Array, batch
 
 
 def products(config: GptConfig) -> list[tuple[int, int, int, int]]:
-    """(rows, inputs, outputs, how often) of the matrix products of a step's units, forward and twice back."""
-    M, D, L = config.unit_samples * config.context, config.width, config.layers
-    units = config.batch_size // config.unit_samples
+    """(rows, inputs, outputs, count) of a step's matrix products, forward and twice back, a short last unit too."""
+    D, L = config.width, config.layers
+    whole, rest = divmod(config.batch_size, config.unit_samples)
+    units = [(config.unit_samples * config.context, whole), (rest * config.context, 1)]  # rows, how many units
     shapes = [(D, 3 * D, L), (D, D, L), (D, 4 * D, L), (4 * D, D, L), (D, config.symbols, 1)]
     return [
-        product
+        (*product, count * times)
+        for M, times in units
+        if M and times
         for inputs, outputs, count in shapes
-        for product in (
-            (M, inputs, outputs, count * units),
-            (M, outputs, inputs, count * units),
-            (inputs, M, outputs, count * units),
-        )
+        for product in ((M, inputs, outputs), (M, outputs, inputs), (inputs, M, outputs))
     ]
 
 
