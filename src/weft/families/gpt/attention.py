@@ -1,12 +1,12 @@
 """Causal attention of one head of one sample, forward and backward, by tiles (engine/lanes.py).
 
 Shapes. T tokens, d numbers a head (D / heads); in scratch both are padded with zeros to whole tiles:
-  R = T up to a multiple of 8 (rows of a tile), C and E = T and d up to a multiple of 16 (lanes)
+  R = T up to a multiple of ROWS (of a tile), C and E = T and d up to a multiple of LANES; R ≤ C
   q, k, v, o   (R, E)   one head, packed; q is scaled by 1/√d
   kt, vt       (E, C)   the same, transposed
   P, dS        (R, C)   attention weights, row i over the columns j ≤ i, and their gradient
-Row block r (8 rows) reaches columns below r + 8 only: the upper half is never computed. Up to the end of the last tile
-that a row block touches, P is 0 above the diagonal, so later products need no mask.
+Row block r (ROWS rows) reaches columns below r + ROWS only: the upper half is never computed. Up to the end of the last
+tile that a row block touches, P is 0 above the diagonal, so later products need no mask.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from weft.engine.jit import fragment, kernel, routine
 from weft.engine.lanes import ROWS, flipped, next_width, round_up, stride, tile
 from weft.engine.vectors import LANES, move, softmax, softmax_backward
 
-SCRATCH_ARRAYS = 7  # of R·E or C·E numbers: see head_scratch
-
 
 @kernel
 def padded(T: int, d: int) -> tuple[int, int, int]:
@@ -25,9 +23,9 @@ def padded(T: int, d: int) -> tuple[int, int, int]:
 
 
 def head_scratch(T: int, d: int) -> int:
-    """Numbers of scratch one head needs: packed arrays and a gradient of P."""
-    R, C, E = -(-T // ROWS) * ROWS, -(-T // LANES) * LANES, -(-d // LANES) * LANES
-    return SCRATCH_ARRAYS * C * E + R * C
+    """Numbers of scratch one head needs, backward: q, k, do and one gradient; vt; dS. Forward takes less."""
+    R, C, E = padded(T, d)
+    return 4 * R * E + E * C + R * C
 
 
 @kernel
@@ -66,7 +64,7 @@ def pack_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
 
 @routine
 def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
-    """Row block r of out (R, C) = a (R, E) · b (E, C), columns below r + 8."""
+    """Row block r of out (R, C) = a (R, E) · b (E, C), columns below r + ROWS."""
     C, E = out.shape[1], a.shape[1]
     end = min(round_up(r + ROWS, LANES), C)
     c = 0
@@ -78,7 +76,7 @@ def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
 
 @routine
 def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
-    """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + 8."""
+    """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + ROWS."""
     C, E = weights.shape[1], b.shape[1]
     e = 0
     while e < E:

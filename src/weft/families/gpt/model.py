@@ -35,10 +35,6 @@ class GptModel:
     def vocabulary(self) -> Vocabulary:
         return Vocabulary.from_arrays(self.constants)
 
-    def astype(self, dtype: str) -> GptModel:
-        """The same model in float64 (for checks) or float32 (as trained)."""
-        return GptModel(self.config, self.weights.astype(dtype), self.constants)
-
     def logits(self, tokens: Array, workers: int | str | Workers = "auto") -> Array:
         """(B, T, V) for tokens (B, T), T at most the context: position t has seen tokens 0 … t."""
         found = np.asarray(tokens)

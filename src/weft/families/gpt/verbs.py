@@ -15,6 +15,7 @@ from weft.engine.workers import Workers
 from weft.errors import WeftError
 from weft.families.gpt import sampling
 from weft.families.gpt.config import layout
+from weft.families.gpt.kernels import EPS
 from weft.families.gpt.model import GptModel
 from weft.families.gpt.sampling import Settings, Tally
 
@@ -39,7 +40,7 @@ def export(model: GptModel, form: str, folder: Path) -> list[Path]:
     about = {
         "model": "weft gpt",
         **{key: getattr(model.config, key) for key in EXPORTED},
-        "norm_eps": 1e-5,
+        "norm_eps": EPS,
         "parameters": model.weights.size,
         "tensors": {name: list(value.shape) for name, value in tensors.items()},
         "vocabulary": _vocabulary(model),
