@@ -8,7 +8,7 @@ from weft.engine.rng import Purpose
 from weft.engine.train import resolve
 from weft.engine.workers import Workers
 from weft.families import discover, find_preset, find_task
-from weft.families.logic_ca import data, gates
+from weft.families.logic_ca import circuit, data, gates
 from weft.families.logic_ca.config import gate_count
 from weft.verify.bits import compare
 from weft.verify.gradients import spread_params
@@ -73,8 +73,8 @@ def test_mixed_kernels_pass_on_a_or_b_after_their_first_layer():
     config = override(find_preset("checkerboard", "full"), {"residual": "mixed"})
     passed = FAMILY.init(config, np.float32).reshape(-1, 16).argmax(axis=1)
     first, last = config.kernels * config.perceive[0], config.kernels * sum(config.perceive)
-    assert set(passed[:first]) == set(passed[last:]) == {gates.PASS_A}
-    assert set(passed[first:last]) == {gates.PASS_A, gates.PASS_B}
+    assert set(passed[:first]) == set(passed[last:]) == {circuit.PASS_A}
+    assert set(passed[first:last]) == {circuit.PASS_A, circuit.PASS_B}
     assert len(passed) == gate_count(config)
 
 

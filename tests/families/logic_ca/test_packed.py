@@ -214,9 +214,9 @@ def test_values_die_and_wires_are_no_gates():
     for g in range(1, 200):
         chain += [(PASS_A if g % 2 else XOR, 1 + g, 0)]
     unused = [(AND, 0, 1)] * 10
-    program = packed.place_circuit(make_circuit([(4, 0), (5, 0)], chain + unused, [201]), 1, 1)
-    assert len(program.gates) == 100
-    assert program.size <= 4 * packed.LANES
+    placement = packed.place_circuit(make_circuit([(4, 0), (5, 0)], chain + unused, [201]), 1, 1)
+    assert len(placement.gates) == 100
+    assert placement.size <= 4 * packed.LANES
 
 
 def test_throughput_is_a_rate():

@@ -38,7 +38,7 @@ def rollout(
     states[:, :, cells:] = 0
     to_planes(grids, states[0])
     workers.run(
-        forward_worker, workers.counters(len(plan.tile_group)), workers.counters(len(plan.tile_group)), workers.ticks,
+        forward_worker, workers.counters(plan.units), workers.counters(plan.units), workers.ticks,
         states, workers.per_worker("values", program.live_size, coef.dtype),
         neighbour_columns(samples, height, width, periodic),
         coef, fire, program.full, program.live, program.live_outputs, program.wide,
@@ -58,7 +58,7 @@ def gradient(
     program, periodic = compile_program(config, wires), config.boundary == "periodic"
     dtype = logits.dtype
     states = workers.buffer("states", (config.ca_steps, channels, columns), dtype)
-    units = len(plan.tile_group)
+    units = plan.units
     patches = workers.buffer("patches", (2, units + 1, POSITIONS * channels, config.lanes), dtype)
     kept = workers.buffer("kept", (2, channels, columns), dtype)
     wanted = workers.buffer("targets", (targets.shape[-1], columns), dtype)

@@ -13,8 +13,6 @@ from weft.engine.jit import kernel
 from weft.engine.sync import claim
 from weft.engine.workers import Workers
 
-PASS_A, PASS_B = 3, 5
-
 # Columns are the operations; rows the coefficients of 1, a, b, ab.
 MATRIX = np.array(
     [

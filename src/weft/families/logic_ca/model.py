@@ -39,10 +39,6 @@ class LogicModel:
         """The learned circuit with everything superfluous removed; all channels kept."""
         return prune(full_circuit(self.config, self.weights.reshape(-1, 16), self.constants))
 
-    def astype(self, dtype: str) -> LogicModel:
-        """The same model in float64 (for checks) or float32 (as trained)."""
-        return LogicModel(self.config, self.weights.astype(dtype), self.constants)
-
     def rollout(
         self,
         grids: Array,
@@ -85,7 +81,7 @@ class LogicModel:
             )
         plan = self._plan(grids)
         logits = self.weights.reshape(-1, 16)
-        units = len(plan.tile_group)
+        units = plan.units
         sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
         with team_of(workers) as team:
             automaton.gradient(

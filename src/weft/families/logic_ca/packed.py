@@ -19,7 +19,7 @@ from weft.errors import WeftError
 from weft.families.logic_ca.circuit import DROPPED, PASS_A, PASS_B, READS_A, READS_B, Circuit, kept_channels
 from weft.families.logic_ca.config import POSITIONS
 from weft.families.logic_ca.gates import MATRIX
-from weft.families.logic_ca.packed_kernels import LANES, NOTHING, WORD, Program, packed_worker
+from weft.families.logic_ca.packed_kernels import LANES, NOTHING, WORD, Placement, packed_worker
 from weft.families.logic_ca.program import Shelf
 
 BAND_WORDS = 512  # in a band, unless one row has more
@@ -27,7 +27,7 @@ UNREAD = -1  # stands for the input that a gate ignores
 MASKS = np.where(MATRIX.T % 2 == 1, ~NOTHING, NOTHING)  # (16, 4): m₀ … m₃ of every operation
 
 
-def place_circuit(circuit: Circuit, words: int, rows: int) -> Program:
+def place_circuit(circuit: Circuit, words: int, rows: int) -> Placement:
     """The gates that an output depends on, placed for bands of at most `rows` rows of `words` words."""
     n, ops = len(circuit.inputs), circuit.ops.tolist()
     pairs = np.stack([circuit.a, circuit.b], axis=1).tolist()
@@ -63,7 +63,7 @@ def place_circuit(circuit: Circuit, words: int, rows: int) -> Program:
         shelf.free += [(places[node][0] - values) // LANES for node in dead]
         places[n + g] = (values + shelf.take() * LANES, 0)
         gates[index] = *places[a], *places[b], places[n + g][0]
-    return Program(
+    return Placement(
         shifted=np.array(shifted, np.int64).reshape(-1, 2),
         gates=gates,
         masks=MASKS[circuit.ops[order]] if order else np.empty((0, 4), np.uint64),
@@ -90,7 +90,7 @@ def unpack(words: Array, width: int) -> Array:
 class Setup(NamedTuple):
     """Packed grids, how they are cut, and what happens at each step: all that a worker needs but the scratch."""
 
-    program: Program
+    placement: Placement
     dropped: Array  # (C,) bool: channels without a next state
     planes: Array
     bands: Array  # (n + 1,) first row of each band
@@ -114,7 +114,7 @@ def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: 
     bands = near_equal(H, -(-H // max(1, BAND_WORDS // words))).astype(np.int64)
     x, left, right = np.arange(W), damage[:, 1, None], damage[:, 1, None] + damage[:, 3, None]
     return Setup(
-        program=place_circuit(circuit, words, int(np.diff(bands).max())),
+        placement=place_circuit(circuit, words, int(np.diff(bands).max())),
         dropped=circuit.outputs == DROPPED,
         planes=planes.reshape(2, B, C, -1),
         bands=bands,
@@ -129,11 +129,11 @@ def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: 
 
 def advance(setup: Setup, first_step: int, steps: int, workers: Workers) -> None:
     """Run `steps` steps: the grids of step first_step become those of first_step + steps."""
-    program, samples = setup.program, setup.planes.shape[1]
+    placement, samples = setup.placement, setup.planes.shape[1]
     workers.run(
         packed_worker, workers.counters(samples * (len(setup.bands) - 1)), workers.counters(samples), workers.ticks,
-        setup.planes, workers.per_worker("packed", program.size, np.uint64),
-        program.shifted, program.gates, program.masks, program.stores, program.stride,
+        setup.planes, workers.per_worker("packed", placement.size, np.uint64),
+        placement.shifted, placement.gates, placement.masks, placement.stores, placement.stride,
         setup.bands, setup.words, setup.width, setup.periodic, setup.fire, setup.damage, setup.keep, first_step, steps,
     )  # fmt: skip
 
@@ -192,10 +192,10 @@ def simulate(
         )
 
     setup = set_up(circuit, found, periodic, fires, hurts)
-    missing = np.flatnonzero(setup.dropped[setup.program.shifted[:, 0]])
+    missing = np.flatnonzero(setup.dropped[setup.placement.shifted[:, 0]])
     if steps > 1 and len(missing):
         raise WeftError(
-            f"the circuit reads channel {setup.program.shifted[missing[0], 0]} but does not compute it; it can make "
+            f"the circuit reads channel {setup.placement.shifted[missing[0], 0]} but does not compute it; it can make "
             f"1 step, not {steps}; prune it to its live channels"
         )
     frames = [grids_at(setup, 0, visible)]

@@ -37,7 +37,7 @@ LANES = 128  # words in a pass over the gates, whole lane blocks (simd.py): 1 KB
 ONE, TOP, NOTHING = np.uint64(1), np.uint64(WORD - 1), np.uint64(0)
 
 
-class Program(NamedTuple):
+class Placement(NamedTuple):
     """A circuit placed in scratch memory. Offsets are in words; `moves` is 1 where they move along with the pass."""
 
     shifted: Array  # (k, 2) int64: channel and dx of the planes a band prepares

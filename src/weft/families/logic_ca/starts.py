@@ -14,8 +14,8 @@ from weft.engine.arrays import Array
 from weft.engine.family import Constants
 from weft.engine.rng import Purpose
 from weft.errors import WeftError
+from weft.families.logic_ca.circuit import PASS_A, PASS_B
 from weft.families.logic_ca.config import LogicConfig, gate_count
-from weft.families.logic_ca.gates import PASS_A, PASS_B
 from weft.families.logic_ca.wiring import CENTRE, wires
 
 NORTH_WEST, NORTH_EAST, SOUTH_WEST, SOUTH_EAST = 0, 2, 6, 8  # positions in the 3×3 patch

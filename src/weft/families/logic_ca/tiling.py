@@ -19,8 +19,11 @@ class Tiling(NamedTuple):
     group_samples: Array  # (groups + 1,) first sample of each group
     group_tiles: Array  # (groups,)
     tiles: Array  # (units + 1,) first cell of each unit
-    tile_group: Array  # (units,)
     across: Array  # (units,) the units, first tiles of all groups first: the order for more workers than groups
+
+    @property
+    def units(self) -> int:
+        return len(self.tiles) - 1
 
 
 @lru_cache(maxsize=32)
@@ -36,8 +39,7 @@ def tiling(samples: int, cells: int, lanes: int) -> Tiling:
         cuts = near_equal(cells, per_group)[:-1]
         tiles = np.append((np.arange(samples)[:, None] * cells + cuts).ravel(), samples * cells)
     group_tiles = np.full(groups, per_group, np.int64)
-    tile_group = np.repeat(np.arange(groups), per_group)
-    return Tiling(group_samples, group_tiles, tiles.astype(np.int64), tile_group, _across(groups, per_group))
+    return Tiling(group_samples, group_tiles, tiles.astype(np.int64), _across(groups, per_group))
 
 
 def _across(groups: int, per_group: int) -> Array:
@@ -54,17 +56,11 @@ def wave_tiling(samples: int, cells: int, lanes: int, wave: Wave) -> tuple[slice
 
 def of_wave(plan: Tiling, wave: Wave) -> Tiling:
     """The wave's part of the step's plan, numbered from 0: cut out of it, never planned anew, so no tile changes."""
-    groups, units = slice(wave.first_group, wave.last_group), slice(wave.first_unit, wave.last_unit)
     samples = plan.group_samples[wave.first_group : wave.last_group + 1]
     tiles = plan.tiles[wave.first_unit : wave.last_unit + 1]
-    group_tiles = plan.group_tiles[groups]
-    return Tiling(
-        samples - samples[0],
-        group_tiles,
-        tiles - tiles[0],
-        plan.tile_group[units] - wave.first_group,
-        _across(len(group_tiles), int(group_tiles[0])),
-    )
+    group_tiles = plan.group_tiles[wave.first_group : wave.last_group]
+    across = _across(len(group_tiles), int(group_tiles[0]))
+    return Tiling(samples - samples[0], group_tiles, tiles - tiles[0], across)
 
 
 ROW = 16  # floats in a cache line: rows of cells start on one, so that tiles share as few lines as can be

@@ -58,17 +58,6 @@ def permutation(key: Array, count: int) -> Array:
     return order
 
 
-def random_integers(key: Array, shape: tuple[int, ...], span: int) -> Array:
-    """Integers in [0, span), as jax.random.randint draws them."""
-    high_key, low_key = split(key)
-    count = math.prod(shape)
-    wide = np.uint32(span)
-    with np.errstate(over="ignore"):
-        multiplier = np.uint32(2**16 % span) * np.uint32(2**16 % span) % wide
-        high, low = random_bits(high_key, count) % wide, random_bits(low_key, count) % wide
-        return ((high * multiplier + low) % wide).astype(np.int64).reshape(shape)
-
-
 def first_kernel_wires(key: Array) -> Array:
     """(2, 8): each neighbour, in random order, against the centre."""
     neighbours = np.array(NEIGHBOURS)[permutation(key, len(NEIGHBOURS))]
