@@ -22,7 +22,7 @@ CASES = [
     for task in discover()[family].tasks
     for peer in peers
     # PyTorch Geometric has no argument positions: it is timed on random graphs that have none either.
-    if (peer.module != "pyg" or task == "boolean")
+    if (peer.module != "graph_torch" or task == "boolean")
     and "compiled" not in peer.options
     and (peer.module != "logic_jax" or (task, peer.name) in JAX)
 ]
@@ -38,7 +38,7 @@ def test_a_peer_trains_the_same_model(name, what, peer):
     assert not missing(peer)  # make test installs them all
     # Without dropout: a peer draws other masks.
     found = discover()[name].tasks[what]
-    same = found.presets["timing"] if peer.module == "pyg" else None
+    same = found.presets["timing"] if peer.module == "graph_torch" else None
     chosen = same or next(check for check in found.checks if not getattr(check, "dropout", 0))
     config = chosen.model_dump(mode="json")
     ours, weights = train(runner.weft_running(Spec(name, config, 1)))

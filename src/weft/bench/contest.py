@@ -19,9 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.bench import bounds
-from weft.bench.cases import OURS as OURS
-from weft.bench.cases import ROUNDS, compared
-from weft.bench.cases import Row as Row
+from weft.bench.cases import OURS, ROUNDS, Row, compared
 from weft.bench.peers import PEERS, Peer, extra_of, missing
 from weft.bench.runner import Spec
 from weft.config import TrainConfig

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from weft import api
-from weft.bench.contest import OURS, Row, contest, prove
+from weft.bench.cases import OURS, Row
+from weft.bench.contest import contest, prove
 from weft.bench.measurements import MEASUREMENTS, check_name, timed_presets
 from weft.bench.records import read_record, write_record
 from weft.bench.tables import number, rewrite

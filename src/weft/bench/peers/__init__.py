@@ -49,7 +49,7 @@ PEERS: dict[str, tuple[Peer, ...]] = {
         Peer("PyTorch eager", "gpt_torch", _TORCH, {}),
         Peer("PyTorch compiled", "gpt_torch", _TORCH, {"compiled": True}),
     ),
-    "graph": (Peer("PyTorch Geometric", "pyg", ("torch", "torch_geometric"), {}),),
+    "graph": (Peer("PyTorch Geometric", "graph_torch", ("torch", "torch_geometric"), {}),),
 }
 
 
