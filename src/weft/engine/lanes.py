@@ -1,9 +1,9 @@
 """Matrix products in registers.
 
-A product is cut into tiles of 8 rows and up to 48 columns whose sums stay in registers; b is copied panel by panel, so
-that it is read in order. Every number of a product is one chain of fused multiply-adds over k, from 0 on: what the
-tiles look like changes the speed and not one bit. On the machine this was made for it reaches 115-160 GFLOP/s where
-BLAS reaches 100, and a product of 64×64×16 costs no more than its arithmetic.
+A product is cut into tiles of ROWS rows and up to WIDEST columns whose sums stay in registers; b is copied panel by
+panel, so that it is read in order. Every number of a product is one chain of fused multiply-adds over k, from 0 on:
+what the tiles look like changes the speed and not one bit. On the machine this was made for it reaches 115-160 GFLOP/s
+where BLAS reaches 100, and a product of 64×64×16 costs no more than its arithmetic.
 """
 
 from __future__ import annotations
