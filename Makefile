@@ -24,7 +24,7 @@ demo: $(VENV)/.user
 	$(BIN)/weft train checkerboard --out $(DEMO)
 	$(BIN)/weft eval $(DEMO)
 	$(BIN)/weft render $(DEMO) --out $(DEMO)/pictures
-	@echo "look at $(DEMO)/pictures/rollout.gif"
+	@echo "look at $(DEMO)/pictures/rollout.gif; to type weft yourself: . $(BIN)/activate"
 
 test: lint
 	$(BIN)/python -m pytest $(SPREAD)

@@ -25,6 +25,8 @@ def evaluate(
     ] = None,
 ) -> None:
     """Test a trained model: full evaluation sets, and the experiments of its family."""
+    for run in filter(None, (folder, against)):
+        api.open_run(run)  # before minutes go by
     with Workers(workers) as team:
         found, title, path = _report(folder, checkpoint, team)
         curves = found.curves

@@ -64,6 +64,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, families: Mapping[str, Family]) -> RunFolder:
         """An existing run folder, its config checked."""
+        if not path.exists():
+            raise WeftError(f"{path} does not exist; name a folder that weft train made")
         if not (path / CONFIG).is_file():
             raise WeftError(f"{path} is not a run folder (it has no {CONFIG}); name a folder that weft train made")
         tables = read_toml(path / CONFIG)

@@ -35,7 +35,7 @@ CASES = {
     "samples 0": ([*SAMPLE, "--samples", "0"], "samples is 0", "--samples"),
     "seed": ([*SAMPLE, "--seed", "-1"], "seed is -1", "--seed"),
     "workers": ([*SAMPLE, "--samples", "2", "--workers", "0"], "workers is '0'", "--workers auto"),
-    "sample nothing": (["sample", "none"], "none is not a run folder", "weft train"),
+    "sample nothing": (["sample", "none"], "none does not exist", "weft train"),
     "sample no such checkpoint": ([*SAMPLE, "--checkpoint", "5"], "'5'", "one of 4, 8"),
     "sample another family": (["sample", "life"], "life is a logic_ca run", "weft eval life"),
     "export another family": (["export", "life"], "life is a logic_ca run", "weft eval life"),
