@@ -60,11 +60,9 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         ticks = team.ticks.sum(axis=0)
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
     measured = int(ticks[[FORWARD, BACKWARD, WAITING]].sum())
-    shares = (
-        {"forward": ticks[FORWARD] / measured, "backward": ticks[BACKWARD] / measured}
-        if measured
-        else {"gradient": 1.0}
-    )
+    shares = {"gradient": 1.0}  # of a family that does not count
+    if measured:
+        shares = {"forward": ticks[FORWARD] / measured, "backward": ticks[BACKWARD] / measured}
     parts = {name: clock["gradient"] * float(share) for name, share in shares.items()}
     parts |= {name: clock[name] for name in ("merge", "optimiser", "data")}
     parts["other"] = statistics.fmean(times) - sum(parts.values())

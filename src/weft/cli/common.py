@@ -97,11 +97,9 @@ class ProgressView:
         parts = [f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None]
         if step > self.start:
             pace = (now - self.began) / (step - self.start) * 1e3
-            parts += (
-                self._speed(pace)
-                if self.bar
-                else [*self._speed(pace), f"{pace * (self.total - step) / 1e3:.0f} s left"]
-            )
+            parts += self._speed(pace)
+            if not self.bar:  # which has a column for it
+                parts.append(f"{pace * (self.total - step) / 1e3:.0f} s left")
         note = "  ".join(parts)
         if self.bar:
             self.bar.update(self.task, completed=step)
