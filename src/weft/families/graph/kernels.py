@@ -175,10 +175,10 @@ def network_forward(
 
 @kernel
 def network_backward(
-    slot: Array, dh: Array, dx: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
+    slot: Array, dh: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
     panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Fill the unit's slot from dlogits; dh (n, H) and dx (n, W) are scratch."""
+    """Fill the unit's slot from dlogits; dh (n, H) is scratch, and a layer's x becomes its dx once it was used."""
     H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     offset = sizes.embed * H + L * (W * H + H)
@@ -195,8 +195,8 @@ def network_backward(
                 row[j] *= factor[j]
         multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
         column_sums(slot[offset + W * H : offset + W * H + H], dh)
-        multiply(dx, dh, turned[place : place + W * H].reshape(H, W), panel)
-        gather_backward(dh, dx, store, chosen, first, last, H)
+        multiply(x[layer], dh, turned[place : place + W * H].reshape(H, W), panel)
+        gather_backward(dh, x[layer], store, chosen, first, last, H)
     embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
 
 
@@ -210,18 +210,17 @@ def column_sums(out: Array, rows: Array) -> None:
 
 
 @kernel
-def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """A worker's memory as (x, slope, last_h, logits, dx, dh)."""
+def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array]:
+    """A worker's memory as (x, slope, last_h, logits, dh)."""
     H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     a = L * n * W
     b = a + L * n * H
     c = b + n * H
     d = c + n * C
-    e = d + n * W
     return (
         space[:a].reshape(L, n, W), space[a:b].reshape(L, n, H), space[b:c].reshape(n, H), space[c:d].reshape(n, C),
-        space[d:e].reshape(n, W), space[e : e + n * H].reshape(n, H),
+        space[d : d + n * H].reshape(n, H),
     )  # fmt: skip
 
 
@@ -249,7 +248,7 @@ def gradient_worker(
             fresh = False
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, dx, dh = cut_space(spaces[worker], n, sizes)
+        x, slope, last_h, logits, dh = cut_space(spaces[worker], n, sizes)
         network_forward(
             x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip
@@ -266,9 +265,8 @@ def gradient_worker(
                 for j in range(heads[0]):
                     logits[i, j] += extra[i, j]
         network_backward(
-            slots[u], dh, dx, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen,
-            first, last,
-        )  # fmt: skip
+            slots[u], dh, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen, first, last
+        )
         losses[u, 0] = loss
         fold_up(slots, arrivals, u, first_unit, folded)
         clock[worker, FORWARD] += halfway - begin
@@ -289,7 +287,7 @@ def evaluate_worker(
             break
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, _, _ = cut_space(spaces[worker], n, sizes)
+        x, slope, last_h, logits, _ = cut_space(spaces[worker], n, sizes)
         network_forward(
             x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip

@@ -37,7 +37,7 @@ def node_numbers(config: GraphConfig) -> int:
     """Numbers a node takes in a worker's memory (kernels.cut_space)."""
     H = config.width
     wide = (1 + config.kinds) * H
-    return config.layers * (wide + H) + 2 * H + wide + sum(config.head_sizes)
+    return config.layers * (wide + H) + 2 * H + sum(config.head_sizes)
 
 
 def flops(config: GraphConfig, nodes: int) -> float:
