@@ -35,7 +35,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# One task of each family beside its peers: ten minutes on an idle machine. Everything, in an hour: weft bench --all
+# One task of each family beside its peers: ten minutes on an idle machine. Everything, in half an hour: weft bench --all
 bench: $(VENV)/.dev
 	$(BIN)/weft bench life --peers
 	$(BIN)/weft bench gpt --peers

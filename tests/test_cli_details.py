@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from tests.helpers import sets, weft_here, weights_line
-from weft.cli.common import ProgressView, print_table
+from weft.__main__ import main as command
+from weft.cli import common
+from weft.cli.common import CompilingNotice, ProgressView, print_table
 from weft.config import TrainConfig, build
 from weft.errors import WeftError
 from weft.families import discover
@@ -95,7 +97,9 @@ def test_against_keeps_both_curves(tmp_path, monkeypatch):
         done = weft_here("train", "checkerboard", *SMALL, "--steps", 1, "--out", name, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert weft_here("eval", "one", "--against", "two", cwd=tmp_path).returncode == 0
-    assert sorted(drawn) == ["one: synchronous", "two: synchronous"]
+    one, two = sorted(drawn)
+    assert one.startswith("one: synchronous, mean ")
+    assert two.startswith("two: synchronous, mean ")
 
 
 @pytest.mark.parametrize(
@@ -123,3 +127,100 @@ def test_progress_goes_to_standard_error_in_whole_lines(monkeypatch):
     with ProgressView(1) as view:
         view(1, {"step": 1, "loss": 1.0})
     assert sys.stderr.getvalue() == "step 1/1  loss 1\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_narrow_terminal_cuts_metrics_and_neither_steps_nor_time_left(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    row = {"step": 50, **{f"a_metric_with_a_long_name_{i}": 0.123456 for i in range(6)}}
+    with ProgressView(1000) as view:
+        view(49, {})
+        view(50, row)
+        view.bar.refresh()
+        shown = terminal.getvalue().splitlines()[-1]
+    assert "50/1000" in shown
+    assert "a_metric_with_a_long_name_0 0.12346" in shown
+    assert "…" in shown
+    assert ":" in shown  # the time left, or -:--:--
+    last = terminal.getvalue().splitlines()[-1]
+    assert "step 50/1000  a_metric" in last  # stays when the bar has gone
+    assert "a_metric_with_a_long_name_5 0.12346" in last
+
+
+@pytest.mark.parametrize(
+    ("seconds", "folder", "said"),
+    [(0.2, "kernels-0", ""), (2.0, "kernels-0", "once on this machine"), (2.0, "weft-kernels-x", "every time, for no")],
+)
+def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, seconds, folder, said):
+    now = [0.0]
+    monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(common, "CACHE", common.Path("/caches") / folder)
+    notice = CompilingNotice()
+    for _ in range(3):
+        notice.on_start(None)
+        now[0] += seconds
+        notice.on_start(None)  # kernels within kernels
+        notice.on_end(None)
+        notice.on_end(None)
+    err = capsys.readouterr().err
+    assert err.count("compiling kernels") == (1 if said else 0)
+    assert said in err
+
+
+def test_a_process_that_compiles_says_so(tmp_path):
+    """A program with an empty cache; nothing else of it is slow."""
+    code = (
+        "import sys\nfrom weft.cli import common\ncommon.CompilingNotice.SECONDS = 0.0\nfrom weft.cli import main\n"
+        "sys.argv = ['weft', 'predict', 'run', '(and x x)']\nmain()"
+    )
+    run_of("boolean", "run", tmp_path)
+    for expected in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+            env={**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "cache")},
+        )  # fmt: skip
+        assert ("compiling kernels, once on this machine" in done.stderr) == expected
+
+
+def test_the_version_is_told(tmp_path):
+    done = weft_here("--version", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.split()[0] == "weft"
+
+
+def test_one_count_is_no_comparison(tmp_path):
+    done = weft_here("verify", "life", "--workers", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "name two or more" in done.stderr
+
+
+def test_a_preset_without_a_name_is_refused(tmp_path):
+    done = weft_here("train", "life", "--preset", "", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "preset" in done.stderr
+
+
+def test_training_past_the_best_is_said(tmp_path):
+    """An enormous learning rate after a good start: the last evaluation is worse than the first."""
+    good = run_of("boolean", "good", tmp_path, *sets(eval_every=3))
+    assert "--checkpoint best" not in good.stdout
+    bad = run_of("boolean", "bad", tmp_path, *sets(eval_every=1, lr=30.0, seed=1))
+    assert "best evaluation: edit_loss " in bad.stdout
+    assert "to use it: --checkpoint best" in bad.stdout
+
+
+def test_ctrl_c_while_loading_ends_without_a_word(monkeypatch):
+    def pressed():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weft.cli.main", pressed)
+    with pytest.raises(SystemExit) as ended:
+        command()
+    assert ended.value.code == 130

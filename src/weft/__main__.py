@@ -1,3 +1,16 @@
-from weft.cli import main
+"""The command `weft`. What it needs takes a second to load; Ctrl-C in that second ends it without a word, too."""
 
-main()
+import sys
+
+
+def main() -> None:
+    try:
+        from weft.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -64,7 +64,7 @@ def configure(
             raise WeftError(f"{file} is of task {theirs}; this is {task}; use: weft train {theirs} --config {file}")
         filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
-    chosen = preset or "full"
+    chosen = "full" if preset is None else preset
     return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
 
 

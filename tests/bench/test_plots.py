@@ -54,3 +54,21 @@ def test_every_peer_has_a_bar(drawn, tmp_path):
     assert [text.get_text() for text in legend.get_texts()] == systems
     bars = drawn[0].axes[0].patches[:12]
     assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == 12
+
+
+@pytest.mark.parametrize(
+    ("losses", "scale"), [((4.6, 1.3), "linear"), ((300.0, 0.01), "log"), ((300.0, 0.0), "symlog")]
+)
+def test_the_scale_is_the_one_that_the_losses_ask_for(drawn, tmp_path, losses, scale):
+    (tmp_path / "metrics.csv").write_text("step,loss\n" + "".join(f"{i},{x}\n" for i, x in enumerate(losses, 1)))
+    plots.plot_losses(tmp_path, "title")
+    assert drawn[0].axes[0].get_yscale() == scale
+
+
+def test_a_crowd_of_points_gets_its_running_mean(drawn, tmp_path):
+    rows = "".join(f"{i},{1 + i % 2}\n" for i in range(1, 1001))
+    (tmp_path / "metrics.csv").write_text("step,loss\n" + rows)
+    plots.plot_losses(tmp_path, "title")
+    points, mean = drawn[0].axes[0].lines
+    assert len(points.get_ydata()) == 1000
+    np.testing.assert_allclose(mean.get_ydata(), 1.5)

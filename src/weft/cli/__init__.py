@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
+from numba.core import event
 
 from weft.cli import (
     bench,
@@ -21,6 +23,8 @@ from weft.cli import (
     train,
     verify,
 )
+from weft.cli.common import CompilingNotice
+from weft.engine.runfolder import made_with
 from weft.errors import WeftError
 
 app = typer.Typer(
@@ -31,6 +35,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"weft {made_with()['weft']}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="say which weft this is, and end")
+    ] = False,
+) -> None:
+    """What stands before the verb."""
+
+
 for name, function in (
     ("tasks", tasks.tasks),
     ("train", train.train),
@@ -51,7 +72,8 @@ for name, function in (
 
 def main() -> None:
     try:
-        app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
+        with event.install_listener("numba:compile", CompilingNotice()):
+            app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
         sys.exit(2)

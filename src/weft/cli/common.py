@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
+from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from weft.config import TrainConfig, parse_setting
 from weft.engine.family import Family
+from weft.engine.jit import CACHE, UNKEPT
 from weft.engine.workers import worker_count
 from weft.errors import WeftError
 
@@ -67,6 +69,35 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 120, markup=False, emoji=False)
 
 
+def how_often() -> str:
+    if CACHE.name.startswith(UNKEPT):
+        return "every time, for no folder can be written where they would be kept (set WEFT_CACHE_DIR to one)"
+    return "once on this machine"
+
+
+class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no types
+    """Says once, on standard error, why nothing happens for a while: the first use on a machine compiles."""
+
+    SECONDS = 1.0  # of compiling, before it is worth a word
+
+    def __init__(self) -> None:
+        self.depth, self.seconds, self.began, self.said = 0, 0.0, 0.0, False
+
+    def on_start(self, event: event.Event) -> None:
+        if self.depth == 0:
+            self.began = time.perf_counter()
+        self.depth += 1
+        if not self.said and self.seconds + time.perf_counter() - self.began > self.SECONDS:
+            self.said = True
+            with suppress(BrokenPipeError):
+                print(f"compiling kernels, {how_often()}: up to a minute", file=sys.stderr, flush=True)
+
+    def on_end(self, event: event.Event) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.seconds += time.perf_counter() - self.began
+
+
 class ProgressView:
     """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
@@ -74,10 +105,13 @@ class ProgressView:
         self.work = work  # what a step works through, and how many of them
         self.total, self.start, self.began, self.last_line = total, 0, time.perf_counter(), 0.0
         self.bar: Progress | None = None
+        self.line = ""  # what stays when the bar goes
         if sys.stderr.isatty():
-            columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("training", total=total, note="compiling kernels")
+            # On a narrow terminal the note is cut, never the bar, the steps or the time left.
+            rest = TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+            columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), rest)
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True)
+            self.task = self.bar.add_task("training", total=total, note="starting")
 
     def __enter__(self) -> ProgressView:
         if self.bar:
@@ -89,6 +123,8 @@ class ProgressView:
     ) -> None:
         if self.bar:
             self.bar.stop()
+            if self.line:
+                print(self.line, file=sys.stderr)
 
     def __call__(self, step: int, row: Mapping[str, Any]) -> None:
         now = time.perf_counter()
@@ -101,6 +137,8 @@ class ProgressView:
             if not self.bar:  # which has a column for it
                 parts.append(f"{pace * (self.total - step) / 1e3:.0f} s left")
         note = "  ".join(parts)
+        if row:
+            self.line = f"step {step}/{self.total}  {note}"
         if self.bar:
             self.bar.update(self.task, completed=step)
             if row:
@@ -108,7 +146,7 @@ class ProgressView:
         elif row and (step in (self.start, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
             self.last_line = now
             with suppress(BrokenPipeError):  # nobody listens any more; training goes on
-                print(f"step {step}/{self.total}  {note}", file=sys.stderr, flush=True)
+                print(self.line, file=sys.stderr, flush=True)
 
     def _speed(self, pace: float) -> list[str]:
         """Milliseconds a step, and what they come to."""

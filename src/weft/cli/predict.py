@@ -20,9 +20,9 @@ def predict(
     run = api.open_run(folder)
     if "predict" not in run.family.verbs:
         raise WeftError(f"{folder} is a {run.family.name} run; predict rewrites expressions; try: weft eval {folder}")
-    found = run.family.verbs["predict"](api.load(folder, checkpoint), expression, workers=1)
+    found, judged = run.family.verbs["predict"](api.load(folder, checkpoint), expression, workers=1)
     width = len(str(len(found.texts) - 1))
     for number, text in enumerate(found.texts):
         typer.echo(f"{number:>{width}}  {text}")
-    if not found.ended:
-        typer.echo("not finished: the limit of steps or nodes came first (most_steps, most_nodes)")
+    if judged:
+        typer.echo(judged)

@@ -29,4 +29,6 @@ def resume(
     settings = settings_of(setting, steps=steps, keep=keep)
     with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
         done = api.resume(folder, workers=workers, checkpoint=checkpoint, observe=view, **settings)
+    if view.start == 0 and not done.outcome.interrupted:
+        typer.echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
     finish(done)

@@ -7,8 +7,11 @@ from weft.engine.family import parameter_count
 from weft.families import discover
 
 ABOUT = {
-    "small": "the same, smaller: a first look in seconds",
+    "small": "tiny and short: shows in seconds that all works here, and learns little",
     "published": "the recipe exactly as published",
+    "robust": "learns from most wirings, not only the default one",
+    "randy": "what full is, under randyGPT's name for it",
+    **dict.fromkeys(("xs", "s", "ds", "m", "l", "deep", "xl"), "another of randyGPT's sizes"),
     "timing": "random graphs of one size, to time against peers",
 }
 
@@ -25,4 +28,4 @@ def tasks() -> None:
         print_table(
             ("task", "preset", "parameters", "steps", "batch", "what it does, and what to expect"), rows, family.name
         )
-    console().print("Train one with: weft train TASK    first look: weft train TASK --preset small", highlight=False)
+    console().print("Train one with: weft train TASK    try it out with: --preset small", highlight=False)

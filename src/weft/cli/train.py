@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from weft import api
@@ -20,9 +21,11 @@ from weft.cli.common import (
     settings_of,
     work_of,
 )
+from weft.engine.family import Family
+from weft.engine.runfolder import METRICS
 from weft.errors import WeftError
 from weft.families import find_task
-from weft.report.plots import plot_losses
+from weft.report.plots import plot_losses, read_columns
 
 ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
 
@@ -61,6 +64,22 @@ def train(
     finish(run)
 
 
+def hint_at_best(path: Path, family: Family) -> None:
+    """Where training went on past its best evaluation, say so: verbs take the last checkpoint unless told otherwise."""
+    columns = read_columns(path / METRICS)
+    found = columns.get(f"eval_{family.best_metric}", np.zeros(0))
+    seen = np.flatnonzero(np.isfinite(found))
+    if seen.size == 0:
+        return
+    best = seen[np.argmin(found[seen])]
+    if found[seen[-1]] > found[best]:
+        name, step, last = family.best_metric, int(columns["step"][best]), int(columns["step"][seen[-1]])
+        typer.echo(
+            f"best evaluation: {name} {found[best]:.5g} at step {step}, against {found[seen[-1]]:.5g} at step {last}; "
+            "to use it: --checkpoint best"
+        )
+
+
 def finish(run: api.Run) -> None:
     """The last lines of train and resume: the folder, the hash, what to do next."""
     if run.outcome.interrupted:
@@ -74,5 +93,6 @@ def finish(run: api.Run) -> None:
     plot_losses(run.path, opened.task)
     typer.echo(f"run {run.path}")
     typer.echo(f"weights sha256:{run.outcome.weights}")
+    hint_at_best(run.path, opened.family)
     look = next(iter(opened.family.verbs), "eval")
     typer.echo(f"next: weft {look} {shlex.quote(str(run.path))}")

@@ -18,6 +18,7 @@ from weft.cli.common import (
     settings_of,
     worker_counts,
 )
+from weft.errors import WeftError
 from weft.families import find_task
 from weft.verify.bits import compare
 from weft.verify.gradients import TOLERANCE, finite_difference_error
@@ -42,6 +43,8 @@ def verify(
 ) -> None:
     """Train a few steps at each worker count; exit 1 if one bit differs."""
     counts = worker_counts(workers)
+    if len(counts) < 2 and not gradients:
+        raise WeftError(f"workers is {workers!r}; verify compares counts; name two or more, such as --workers 1,2,3,5")
     given = settings_of(setting, batch_size=batch_size, seed=seed)
     added = {key: value for key, value in find_task(task)[1].verify.items() if key not in given}
     family, chosen, config = api.configure(task, preset, {**added, **given})

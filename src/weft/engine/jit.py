@@ -22,6 +22,7 @@ from numba.core.codegen import get_host_cpu_features
 # No nnan/ninf: a NaN must stay visible. The rest may reorder sums inside a unit, where shapes are fixed.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 KEPT_CACHES = 3
+UNKEPT = "weft-kernels-"  # the name of a folder for this process alone, where no other can be written
 
 PACKAGE = Path(__file__).resolve().parents[1]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,7 +68,7 @@ def cache_folder() -> Path:
         os.utime(folder)
         _drop_old_caches(base)
         return folder
-    return Path(tempfile.mkdtemp(prefix="weft-kernels-"))
+    return Path(tempfile.mkdtemp(prefix=UNKEPT))
 
 
 def _drop_old_caches(base: Path) -> None:
@@ -77,7 +78,8 @@ def _drop_old_caches(base: Path) -> None:
             shutil.rmtree(stale, ignore_errors=True)
 
 
-numba.config.CACHE_DIR = str(cache_folder())
+CACHE = cache_folder()
+numba.config.CACHE_DIR = str(CACHE)
 # LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md).
 WIDE_VECTORS = bool(llvm.get_host_cpu_features().get("avx512f"))
 if WIDE_VECTORS and numba.config.CPU_FEATURES is None:

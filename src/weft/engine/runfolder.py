@@ -113,7 +113,8 @@ class RunFolder:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise
                 raise WeftError(
-                    f"{self.path} is in use by another weft process; wait for it, stop it, or choose another --out"
+                    f"{self.path} is in use by another weft process; wait for it or stop it; for a new run, choose "
+                    "another --out"
                 ) from None
             yield
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -206,8 +208,15 @@ class Interrupts:
 
     def _handle(self, number: int, frame: object) -> None:
         if self.asked:
+            _say("stopped at once; checkpoints already written are intact")
             os._exit(130)
         self.asked = True
+        _say("stopping after this step, to save it; Ctrl-C again stops at once and loses what is not saved")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(f"\nweft: {text}", file=sys.stderr, flush=True)
 
 
 def resolve(family: Family, config: TrainConfig) -> TrainConfig:
@@ -225,10 +234,11 @@ def run_training(
             return _run_locked(run, workers, from_checkpoint, observe or (lambda step, row: None))
         except OSError as error:
             saved = checkpoints.steps_saved(run.checkpoints)
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
             raise WeftError(
                 f"cannot write to {run.path} ({error.strerror or error}); the run stopped and {last}; "
-                f"make room, then: weft resume {run.path}"
+                f"{'make room' if full else 'mend that'}, then: weft resume {run.path}"
             ) from None
 
 
@@ -290,8 +300,8 @@ def _begin(run: RunFolder, workers: Workers, from_checkpoint: str | None) -> tup
             f"set --steps to at least {saved.state.step}"
         )
     check_length(run.path / METRICS, saved.state.metrics_bytes)
-    if init_from:
-        config = override(config, {"init_from": str(chosen)})  # what it inherited is in its own checkpoint now
+    if "init_from" in type(config).model_fields:
+        config = override(config, {"init_from": str(chosen)})  # what it inherited or learned is in its own checkpoint
     trainer = Trainer(family, config, workers)
     trainer.restore(saved)
     checkpoints.set_aside(run.checkpoints, trainer.state.step)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
 LINES = ("-", "--", ":", "-.")
+CROWDED = 300  # points of a curve that nobody can tell apart any more
+SAME_SCALE = 20  # between the least and the largest loss: fits a plain axis
 
 
 def styles(colours: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -55,7 +57,7 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def plot_losses(run: Path, title: str) -> Path | None:
-    """plots/loss.png of a run folder: every column with "loss" in its name, on a scale that can show 0."""
+    """plots/loss.png of a run folder: every column with "loss" in its name, on the scale that its numbers ask for."""
     columns = read_columns(run / "metrics.csv")
     losses = {name: values for name, values in columns.items() if "loss" in name and np.isfinite(values).any()}
     if not losses or len(columns["step"]) < 2:
@@ -63,18 +65,31 @@ def plot_losses(run: Path, title: str) -> Path | None:
     figure, axes = new_axes(title, "step", "loss")
     for (name, values), (line, colour) in zip(losses.items(), styles((BLUE, ORANGE)), strict=False):
         seen = np.isfinite(values)
-        axes.plot(columns["step"][seen], values[seen], line, color=colour, label=name.replace("_", " "), linewidth=1.4)
-    axes.set_yscale("symlog", linthresh=1e-2)
-    axes.set_ylim(bottom=0)
+        steps, shown = columns["step"][seen], values[seen]
+        if len(shown) > CROWDED:  # single batches faintly, their running mean clearly
+            axes.plot(steps, shown, color=colour, alpha=0.2, linewidth=0.8)
+            steps, shown = _running_mean(steps), _running_mean(shown)
+        axes.plot(steps, shown, line, color=colour, label=name.replace("_", " "), linewidth=1.4)
+    lowest, highest = (f([f(values[np.isfinite(values)]) for values in losses.values()]) for f in (min, max))
+    if lowest <= 0:
+        axes.set_yscale("symlog", linthresh=1e-2)
+        axes.set_ylim(bottom=0)
+    elif highest > SAME_SCALE * lowest:
+        axes.set_yscale("log")
     axes.legend(frameon=False)
     return save(figure, run / "plots" / "loss.png")
 
 
+def _running_mean(values: NDArray[Any]) -> NDArray[Any]:
+    window = len(values) // 50
+    return np.convolve(values, np.full(window, 1 / window), "valid")
+
+
 def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str) -> Path:
-    """Several curves over their index, each with its mean in the legend."""
+    """Several curves over their index."""
     figure, axes = new_axes(title, x, y)
     for (name, values), (line, colour) in zip(curves.items(), styles((BLUE, ORANGE, GREY)), strict=False):
-        axes.plot(values, line, color=colour, linewidth=0.6, label=f"{name}, mean {values.mean():.0f}")
+        axes.plot(values, line, color=colour, linewidth=0.6, label=name)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return save(figure, path)

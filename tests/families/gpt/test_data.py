@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import weft
 from weft.engine import rng
 from weft.engine.rng import Purpose
 from weft.errors import WeftError
@@ -428,6 +429,15 @@ def test_who_holds_the_vocabulary_does_not_learn_it_again(story, monkeypatch):
     story.write_bytes(STORY.encode() + b"!")
     with pytest.raises(WeftError, match="is not the text this run began with"):
         data.load(config, known)
+
+
+def test_a_run_is_continued_with_its_own_vocabulary(story, tmp_path, monkeypatch):
+    """The last two steps after an upgrade of `tokenizers`: the bits of a run without one."""
+    small = {"preset": "small", "workers": 1, "data": str(story), "tokenizer": "bpe", "vocab": 300, "eval_every": 0}
+    whole = weft.train("gpt", steps=4, out=tmp_path / "whole", **small)
+    weft.train("gpt", steps=2, schedule_steps=4, out=tmp_path / "half", **small)
+    learned_otherwise(monkeypatch)
+    assert weft.resume(tmp_path / "half", steps=4, workers=1).outcome.weights == whole.outcome.weights
 
 
 @pytest.mark.parametrize("tokenizer", ["char", "bpe"])

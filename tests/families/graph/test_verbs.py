@@ -163,7 +163,9 @@ def test_predict_shows_every_step(trained):
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()
     assert rows[0] == "0  (simplify (and x x))"
-    assert [row.split()[0] for row in rows if row[0].isdigit()] == [str(i) for i in range(len(rows))][: len(rows)]
+    assert [row.split()[0] for row in rows[:-1]] == [str(i) for i in range(len(rows) - 1)]
+    assert rows[-1].startswith(("right: ", "wrong: by the rules it is x", "not finished: "))
+    assert "do not rely on this: " in weft_here("predict", "run", "(simplify (simplify x))", cwd=trained).stdout
 
 
 def test_eval_reports_every_split_beside_the_baselines(trained):
@@ -198,6 +200,7 @@ REFUSED = {
     "unknown symbol": (["predict", "run", "(and x w)"], "'w'", "known"),
     "malformed": (["predict", "run", "(and x (or y z)"], "never closed", "<here>"),
     "empty": (["predict", "run", ""], "empty"),
+    "an opening alone": (["predict", "run", "("], "an operator must follow", "(<here>"),
     "too large": (["predict", "run", "(and" + " x" * 300 + ")"], "160 nodes"),
     "operands": (["predict", "run", "(not x y)"], "not has 2 operands", "takes 1"),
     "an automaton": (["predict", "cells", "(and x y)"], "logic_ca run", "weft eval"),

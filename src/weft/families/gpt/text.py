@@ -58,7 +58,10 @@ def text_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         state = "is neither a file nor a folder" if path.exists() else "does not exist"
-        raise WeftError(f"data {path} {state}; it must be a text file or a folder of them; name one with --data")
+        raise WeftError(
+            f"data {path} {state}; it must be a text file or a folder of them; name one with --data; if it has moved "
+            "since a run began: weft resume DIR --set data=PATH"
+        )
     found = []
     for folder, folders, names in os.walk(path, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -97,6 +97,8 @@ def parse(text: str, most_nodes: int) -> Tree:
                 open_nodes.append((len(labels) - 1, opened_at))
         wants_operator = False
         finished = not open_nodes
+    if wants_operator:
+        raise problem(len(text), "an operator must follow '('")
     if not labels:
         raise WeftError("expression is empty; a graph needs at least one node; write one such as (and x y)")
     if open_nodes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from weft.engine import rng
 from weft.engine.rng import Purpose
 from weft.families.graph.expressions import BIND, Tree
-from weft.families.graph.rules import DIGITS, VARIABLES
+from weft.families.graph.rules import DIGITS, FUNCTIONS, VARIABLES
 
 WORDS = 256  # a draw; more than the largest expression takes
 BLOCK = 256  # draws made at a time
@@ -137,8 +137,6 @@ def algebra(draw: Draw, sizes: OperatorRange) -> Node:
 
 
 def derivative(draw: Draw, sizes: OperatorRange) -> Node:
-    functions = ("sin", "cos", "exp")
-
     def digit(least: int) -> Node:
         return (DIGITS[draw.between(least, 9)],)
 
@@ -153,9 +151,9 @@ def derivative(draw: Draw, sizes: OperatorRange) -> Node:
         if kind == 4:
             return ("log", ("x",))
         if kind == 5:
-            return ("mul", ("x",), (draw.pick(functions), ("x",)))
+            return ("mul", ("x",), (draw.pick(FUNCTIONS), ("x",)))
         inner: Node = ("x",) if kind == 6 else ("mul", digit(2), ("x",))
-        return (draw.pick(functions), inner)
+        return (draw.pick(FUNCTIONS), inner)
 
     def term(operators: int) -> Node:
         if operators == 0:

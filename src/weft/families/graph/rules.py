@@ -14,6 +14,7 @@ from weft.families.graph.expressions import BIND, Tree, bindings
 
 VARIABLES = ("x", "y", "z")
 DIGITS = tuple("0123456789")
+FUNCTIONS = ("sin", "cos", "exp")
 LEAVES = frozenset((*VARIABLES, *DIGITS, "T", "F"))
 
 Step = Callable[[Tree], Edits]
@@ -212,7 +213,7 @@ def derivative(tree: Tree) -> Edits:
     """d moves down through sums and constant factors and meets powers and functions of x or of (mul c x)."""
     edits, labels, children = no_edits(tree), tree.labels, tree.children
     for node, label in enumerate(labels):
-        if label in ("sin", "cos", "exp") and not children[node]:
+        if label in FUNCTIONS and not children[node]:
             edits.first[node] = "x"  # the copy that a product has just made gets its operand
         elif label == "d":
             _differentiate(edits, tree, node, children[node][0])

@@ -32,7 +32,10 @@ def read(config: GraphConfig) -> UserData:
     try:
         content = Path(name).expanduser().read_bytes()
     except OSError as error:
-        raise WeftError(f"cannot read {name} ({error.strerror}); name a file of pairs with --data") from None
+        raise WeftError(
+            f"cannot read {name} ({error.strerror}); name a file of pairs with --data; if it has moved since a run "
+            "began: weft resume DIR --set data=PATH"
+        ) from None
     found = _parse(content, name, config.most_nodes)
     if config.data_hash is not None and found.digest != config.data_hash:
         raise WeftError(

@@ -9,16 +9,19 @@ from pathlib import Path
 from weft.config import override
 from weft.engine.family import Report
 from weft.engine.workers import Workers, team_of
+from weft.families.graph.config import GraphConfig
 from weft.families.graph.data import series_of
 from weft.families.graph.edits import optimal_mapping
 from weft.families.graph.expressions import Tree, subtree, text_of
+from weft.families.graph.grammar import fits, said
 from weft.families.graph.model import GraphModel, Rewriting
-from weft.families.graph.series import SPLITS
+from weft.families.graph.series import SPLITS, Series, make_series, teacher
 
 TESTED = 500  # series of each split
 SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
 SHOWN_ELSE = {"train": 3}  # … where a user's file is too small to hold anything back, …
-DRAWN_FROM = 12  # … the longest of so many
+DRAWN_FROM = 12  # … the best to look at of so many: several steps, and an answer of a few nodes
+MOST_STEPS, GOOD_SIZE = 6, 5
 STEPS_A_ROW = 4
 
 
@@ -66,9 +69,28 @@ def report(model: GraphModel, workers: Workers) -> Report:
     return Report(rows)
 
 
-def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto") -> Rewriting:
-    """The network's rewriting of one expression."""
-    return model.rewrite([model.parse(text)], workers)[0]
+def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto") -> tuple[Rewriting, str]:
+    """The network's rewriting of one expression, and what to think of it."""
+    found = model.rewrite([model.parse(text)], workers)[0]
+    return found, judged(model.config, found)
+
+
+def judged(config: GraphConfig, found: Rewriting) -> str:
+    """Whether the rules come to the same, where there are rules and they are made for this expression."""
+    if not found.ended:
+        return "not finished: the limit of steps or nodes came first (most_steps, most_nodes)"
+    if config.data is not None:
+        return ""
+    if not fits(config, found.trees[0]):
+        return f"do not rely on this: the network was trained on {said(config)}"
+    right = make_series(teacher(config), found.trees[0], 10 * config.most_steps).trees[-1]
+    if found.trees[-1] == right:
+        return "right: the rules come to the same"
+    return f"wrong: by the rules it is {text_of(right)}"
+
+
+def _dullness(one: Series) -> tuple[int, int]:
+    return -min(len(one.trees), MOST_STEPS), abs(len(one.trees[-1].labels) - GOOD_SIZE)
 
 
 def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | Workers = "auto") -> list[Path]:
@@ -82,8 +104,7 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
     rows, rewritings = [], []
     with team_of(workers) as team:
         for split, count in shown.items():
-            # Long series that end in something to look at. Ties go to the first.
-            series = sorted(drawn_from[split], key=lambda one: -len(one.trees) - len(one.trees[-1].labels))[:count]
+            series = sorted(drawn_from[split], key=_dullness)[:count]
             for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(

@@ -88,6 +88,11 @@ def wanted_picture(config: LogicConfig, size: tuple[int, int]) -> Array:
     return found
 
 
+def settled_mean(curve: Array) -> int:
+    """Mean wrong cells once the first steps, from noise, are over."""
+    return round(float(curve[ROBUST_SETTLE:].mean()))
+
+
 class Experiments:
     """Runs one model's experiments and collects the rows of `weft eval`."""
 
@@ -142,14 +147,16 @@ class Experiments:
         self.judge_damaged(self.rate, curve, "666" if self.rate < 1 else "1,164")
         # The other way too: cells that update less often heal more slowly, so compare automata that are run alike.
         self.judge_damaged(other, self.robustness(other), "–")
-        return {"asynchronous" if self.rate < 1 else "synchronous": curve}
+        way = "asynchronous" if self.rate < 1 else "synchronous"
+        return {f"{way}, mean {settled_mean(curve):,} from step {ROBUST_SETTLE} on": curve}
 
     def judge_damaged(self, rate: float, curve: Array, published: str) -> None:
         test = (
             f"64×64, a random 10×10 square cleared every step, run {'a' if rate < 1 else ''}synchronously: mean errors"
         )
-        mean = round(float(curve[ROBUST_SETTLE:].mean()))
-        self.rows.append({"test": test, "wrong cells": mean, "of": DAMAGE_GRID**2, "published": published})
+        self.rows.append(
+            {"test": test, "wrong cells": settled_mean(curve), "of": DAMAGE_GRID**2, "published": published}
+        )
 
     def robustness(self, rate: float) -> Array:
         """Wrong cells after each of 4,000 steps while a random 10×10 square is cleared at every step."""
