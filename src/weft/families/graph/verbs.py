@@ -20,8 +20,8 @@ from weft.families.graph.series import SPLITS, Series, make_series, teacher
 TESTED = 500  # series of each split
 SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
 SHOWN_ELSE = {"train": 3}  # … where a user's file is too small to hold anything back, …
-DRAWN_FROM = 12  # … the best to look at of so many: several steps, and an answer of a few nodes
-MOST_STEPS, GOOD_SIZE = 6, 5
+DRAWN_FROM = 40  # … the best to look at of so many: several steps, and an answer of a few nodes
+FEWEST_TREES, GOOD_SIZE = 4, 4
 STEPS_A_ROW = 4
 
 
@@ -89,8 +89,8 @@ def judged(config: GraphConfig, found: Rewriting) -> str:
     return f"wrong: by the rules it is {text_of(right)}"
 
 
-def _dullness(one: Series) -> tuple[int, int]:
-    return -min(len(one.trees), MOST_STEPS), abs(len(one.trees[-1].labels) - GOOD_SIZE)
+def _dullness(one: Series) -> tuple[bool, int, int]:
+    return len(one.trees) < FEWEST_TREES, abs(len(one.trees[-1].labels) - GOOD_SIZE), -len(one.trees)
 
 
 def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | Workers = "auto") -> list[Path]:
