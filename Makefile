@@ -23,7 +23,7 @@ demo: $(VENV)/.user
 	@rm -rf $(DEMO)
 	$(BIN)/weft train checkerboard --out $(DEMO)
 	$(BIN)/weft eval $(DEMO)
-	$(BIN)/weft render $(DEMO) --out $(DEMO)/pictures
+	$(BIN)/weft render $(DEMO) --grid 64x64 --steps 110 --damage 20x20@20-60 --out $(DEMO)/pictures
 	@echo "look at $(DEMO)/pictures/rollout.gif; to type weft yourself: . $(BIN)/activate"
 
 test: lint

@@ -50,6 +50,8 @@ def main(folder: str, prompt: str, count: int = 200) -> None:
     """Continue the prompt, always with the likeliest character (for tokenizer=char)."""
     model = load(folder)
     characters = model.config["vocabulary"]
+    if unknown := set(prompt) - set(characters):
+        sys.exit(f"the model knows no {''.join(sorted(unknown))!r}; it knows {''.join(characters)!r}")
     tokens = [characters.index(character) for character in prompt]
     with torch.no_grad():
         for _ in range(count):
@@ -59,4 +61,6 @@ def main(folder: str, prompt: str, count: int = 200) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
