@@ -109,7 +109,7 @@ CASES = {
         "--set channels=1",
     ),
     "out is full": (["train", "life", *SMALL, "--out", "full"], "--out full", "not empty", "another name"),
-    "out is a run": (["train", "life", *SMALL, "--out", "run"], "--out run", "not empty", "weft resume run"),
+    "out is a run": (["train", "life", *SMALL, "--out", "run"], "--out run", "a run already", "weft resume run"),
     "out is a file": (["train", "life", *SMALL, "--out", "file"], "--out file", "another name"),
     "out below a file": (["train", "life", *SMALL, "--out", "file/new"], "--out file/new", "choose another folder"),
     "data where there is none": ([*TRAIN, "--data", "x"], "--data", "life", "leave it out"),

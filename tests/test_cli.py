@@ -383,6 +383,9 @@ def test_a_model_refuses_other_shapes(trained):
         model.rollout(np.zeros((3, 3, 1)), 1)
     with pytest.raises(api.WeftError, match="with C = 1"):
         model.rollout(np.zeros((1, 3, 3, 2)), 1)
+    for wrong in (7.5, -1.0, np.nan):
+        with pytest.raises(api.WeftError, match=f"grids hold {wrong}; a cell is 0 or 1"):
+            model.rollout(np.full((1, 3, 3, 1), wrong), 1)
     with pytest.raises(api.WeftError, match=r"targets have shape \(1, 4, 3\)"):
         model.loss_and_gradient(np.zeros((1, 3, 3, 1)), np.zeros((1, 4, 3)))
     with pytest.raises(api.WeftError, match="steps is -1"):

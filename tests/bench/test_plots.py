@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from weft.report import benchmarks, plots
+from weft.report import benchmarks, pictures, plots
 
 MANY = 20  # more than there are colours, and than colours and lines
 
@@ -72,3 +73,10 @@ def test_a_crowd_of_points_gets_its_running_mean(drawn, tmp_path):
     points, mean = drawn[0].axes[0].lines
     assert len(points.get_ydata()) == 1000
     np.testing.assert_allclose(mean.get_ydata(), 1.5)
+
+
+def test_captions_are_never_cut():
+    """Grids three cells wide, and what is written below them."""
+    sheet = np.asarray(pictures.captioned(Image.new("RGB", (3, 50)), "step 100, a caption"))
+    assert (sheet[:, -pictures.MARGIN :] == pictures.PAPER).all()
+    assert (sheet[55:] != pictures.PAPER).any()

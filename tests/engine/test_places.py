@@ -73,7 +73,7 @@ def test_a_folder_filled_while_we_waited_is_not_written_over(tmp_path, monkeypat
         return real(self)
 
     monkeypatch.setattr(RunFolder, "lock", lock)
-    with pytest.raises(WeftError, match="is not empty"):
+    with pytest.raises(WeftError, match="is a run already"):
         RunFolder.create(run.path, family, "life", "small", find_preset("life", "full"))
     assert (run.path / "config.toml").read_bytes() == written
 

@@ -125,10 +125,12 @@ def refuse_occupied(path: Path) -> None:
     if not path.exists():
         return
     if any(entry.name not in leftovers for entry in path.iterdir()) or any(path.glob("checkpoints/*")):
-        raise WeftError(
-            f"--out {path} exists and is not empty; weft never writes over a run; "
-            f"continue it with: weft resume {shlex.quote(str(path))}, or choose another name"
-        )
+        if (path / CONFIG).exists():
+            raise WeftError(
+                f"--out {path} is a run already, and weft never writes over one; "
+                f"continue it with: weft resume {shlex.quote(str(path))}, or choose another name"
+            )
+        raise WeftError(f"--out {path} exists and is not empty, and no run either; choose another name")
 
 
 class Table:

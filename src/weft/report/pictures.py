@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def cell_scale(grid: NDArray[Any], pixels: int) -> int:
 def captioned(image: Image.Image, caption: str) -> Image.Image:
     """The picture on paper, with a line of text below."""
     font = ImageFont.load_default(size=16)
-    sheet = Image.new("RGB", (image.width + 2 * MARGIN, image.height + 2 * MARGIN + 22), PAPER)
+    width = max(image.width, math.ceil(font.getlength(caption)))
+    sheet = Image.new("RGB", (width + 2 * MARGIN, image.height + 2 * MARGIN + 22), PAPER)
     sheet.paste(image, (MARGIN, MARGIN))
     ImageDraw.Draw(sheet).text((MARGIN, image.height + MARGIN + 6), caption, fill=INK, font=font)
     return sheet

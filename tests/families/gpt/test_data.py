@@ -458,3 +458,8 @@ def test_byte_pairs_without_their_package_say_what_to_install(story, monkeypatch
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     refused(config_of(data=str(story), tokenizer="bpe"), "pip install 'weft[bpe]'")
     data.load(config_of(data=str(story)))
+
+
+def test_a_text_of_one_character_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("a" * 5000)
+    refused(config_of(data=str(tmp_path / "a.txt")), "a.txt has one character alone", "name another text")

@@ -171,6 +171,10 @@ def tokenise(config: GptConfig, corpus: Corpus, given: Vocabulary | None = None)
         known = characters(corpus.documents, ended)
     else:
         known = train_bpe(train, config.vocab or DEFAULT_BPE, ended)
+    if known.size < 2:
+        raise WeftError(
+            f"{corpus.name} has one character alone, again and again; there is nothing to predict; name another text"
+        )
     # The training piece of a document that the split cuts is not at its end.
     parts = part(known, train, whole), part(known, validation, len(validation))
     return Tokenised(known, *parts)

@@ -110,4 +110,6 @@ class LogicModel:
             raise WeftError(
                 f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels}"
             )
+        if not (inside := (found >= 0) & (found <= 1)).all():
+            raise WeftError(f"grids hold {found[~inside][0]}; a cell is 0 or 1, or between for soft gates; mend it")
         return found
