@@ -27,8 +27,7 @@ def fits(config: GraphConfig, tree: Tree) -> bool:
     *binds, root = tree.children[0]
     if binds and config.rule != "arithmetic":
         return False
-    grammar: Callable[[GraphConfig, Tree], Fits] = globals()[f"_{config.rule}"]
-    return grammar(config, tree)(root)
+    return GRAMMARS[config.rule](config, tree)(root)
 
 
 def said(config: GraphConfig) -> str:
@@ -107,3 +106,12 @@ def _derivative(config: GraphConfig, tree: Tree) -> Fits:
         return label == "x" or label in DIGITS[1:]
 
     return at
+
+
+GRAMMARS: dict[str, Callable[[GraphConfig, Tree], Fits]] = {
+    "boolean": _boolean,
+    "peano": _peano,
+    "arithmetic": _arithmetic,
+    "algebra": _algebra,
+    "derivative": _derivative,
+}
