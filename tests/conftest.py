@@ -17,6 +17,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("family", "task"), pairs, ids=[f"{family.name}-{task}" for family, task in pairs])
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_turns() -> Iterator[None]:
+    """What is timed in a test is not looked at: no need to wait until caches are warm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weft.bench.contest.LEAST_SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C raises, as on a terminal; a process started in the background would ignore it."""

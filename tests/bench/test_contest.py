@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.bench import bounds, contest
+from weft.bench import bounds, contest, runner
 from weft.bench.cases import compared
 from weft.bench.contest import Contestant, compare_with_ideal, open_field, prove, torch_hashes
 from weft.bench.peers import PEERS, Peer, extra_of
@@ -141,3 +141,23 @@ def test_bounds():
 
 def test_every_family_states_a_bound():
     assert all(bounds.name(family) for family in discover().values())
+
+
+@pytest.mark.parametrize(
+    ("asked", "milliseconds", "done"),
+    [(3, 400, 3), (3, 1, 500), (3, 2000, 1), (3, 600, 2), (700, 1, 700), (5000, 1, 1000)],
+)
+def test_a_turn_is_long_enough_to_be_training_and_short_enough_to_wait_for(monkeypatch, asked, milliseconds, done):
+    """Between half a second and one, by a clock that moves only in steps; their numbers go on from turn to turn."""
+    now, numbers = [0.0], []
+
+    def step(number, ready):
+        numbers.append((number, ready))
+        now[0] += milliseconds / 1000
+
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: now[0] + 1e-9)
+    running = runner.Running(lambda number: f"batch {number}", step, lambda: None)
+    times = runner.take_turn(running, 7, asked, 0.5, 1.0)
+    assert len(times) == pytest.approx(done, abs=1)  # sums of decimal fractions
+    assert times == pytest.approx([milliseconds] * len(times))
+    assert numbers == [(number, f"batch {number}") for number in range(7, 7 + len(times))]

@@ -30,7 +30,8 @@ from weft.errors import WeftError
 from weft.verify.bits import compare
 from weft.verify.gradients import TOLERANCE, finite_difference_error
 
-SECONDS_A_TURN = 1.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
+LEAST_SECONDS = 0.5  # of a turn, whatever --steps says: training goes on and on, and begins with cold caches but once
+MOST_SECONDS = 1.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
 LOSS_TOLERANCE = 1e-4  # of a peer's first losses, relative: other orders of addition, the same model
 REFERENCE_TOLERANCE = 1e-4  # float32 against the float64 reference
 Note = Callable[[str], None]
@@ -80,7 +81,8 @@ class Contestant:
     def order(self, steps: int) -> None:
         assert self._process.stdin
         try:
-            self._process.stdin.write(json.dumps({"steps": steps, "seconds": SECONDS_A_TURN}) + "\n")
+            order = {"steps": steps, "least": LEAST_SECONDS, "most": MOST_SECONDS}
+            self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._ended() from None

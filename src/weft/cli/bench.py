@@ -30,7 +30,8 @@ def bench(
     preset: PresetOption = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help=f"steps to time at each count, {STEPS} unless told")
+        int | None,
+        typer.Option("--steps", min=1, help=f"steps to time, {STEPS} unless told; more if they are short"),
     ] = None,
     batch_size: BatchOption = None,
     setting: SetOption = None,
