@@ -7,9 +7,9 @@ from weft.engine.family import parameter_count
 from weft.families import discover
 
 ABOUT = {
-    "small": "tiny and short: shows in seconds that all works here, and learns little",
+    "small": "tiny and short: shows that all works here, learns little",
     "published": "the recipe exactly as published",
-    "robust": "learns from most wirings, not only the default one",
+    "robust": "learns from 6 of 10 wirings, not only from the default one",
     "randy": "what full is, under randyGPT's name for it",
     **dict.fromkeys(("xs", "s", "ds", "m", "l", "deep", "xl"), "another of randyGPT's sizes"),
     "timing": "random graphs of one size, to time against peers",
