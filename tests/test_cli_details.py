@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -155,13 +156,13 @@ def test_a_narrow_terminal_cuts_metrics_and_neither_steps_nor_time_left(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("seconds", "folder", "said"),
-    [(0.2, "kernels-0", ""), (2.0, "kernels-0", "once on this machine"), (2.0, "weft-kernels-x", "every time, for no")],
+    ("seconds", "kept_in", "said"),
+    [(0.2, Path("x"), ""), (2.0, Path("x"), "once on this machine"), (2.0, None, "every time, for no")],
 )
-def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, seconds, folder, said):
+def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, seconds, kept_in, said):
     now = [0.0]
     monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(common, "CACHE", common.Path("/caches") / folder)
+    monkeypatch.setattr(common, "KEPT_IN", kept_in)
     notice = CompilingNotice()
     for _ in range(3):
         notice.on_start(None)

@@ -18,7 +18,7 @@ from rich.table import Column, Table
 
 from weft.config import TrainConfig, parse_setting
 from weft.engine.family import Family
-from weft.engine.jit import CACHE, UNKEPT
+from weft.engine.jit import KEPT_IN
 from weft.engine.workers import worker_count
 from weft.errors import WeftError
 
@@ -70,7 +70,7 @@ def console() -> Console:
 
 
 def how_often() -> str:
-    if CACHE.name.startswith(UNKEPT):
+    if KEPT_IN is None:
         return "every time, for no folder can be written where they would be kept (set WEFT_CACHE_DIR to one)"
     return "once on this machine"
 
@@ -83,7 +83,7 @@ class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no typ
     def __init__(self) -> None:
         self.depth, self.seconds, self.began, self.said = 0, 0.0, 0.0, False
 
-    def on_start(self, event: event.Event) -> None:
+    def on_start(self, compiling: event.Event) -> None:
         if self.depth == 0:
             self.began = time.perf_counter()
         self.depth += 1
@@ -92,7 +92,7 @@ class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no typ
             with suppress(BrokenPipeError):
                 print(f"compiling kernels, {how_often()}: up to a minute", file=sys.stderr, flush=True)
 
-    def on_end(self, event: event.Event) -> None:
+    def on_end(self, compiling: event.Event) -> None:
         self.depth -= 1
         if self.depth == 0:
             self.seconds += time.perf_counter() - self.began

@@ -22,7 +22,6 @@ from numba.core.codegen import get_host_cpu_features
 # No nnan/ninf: a NaN must stay visible. The rest may reorder sums inside a unit, where shapes are fixed.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 KEPT_CACHES = 3
-UNKEPT = "weft-kernels-"  # the name of a folder for this process alone, where no other can be written
 
 PACKAGE = Path(__file__).resolve().parents[1]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,8 +54,8 @@ def _is_ours(folder: Path) -> bool:
     return False
 
 
-def cache_folder() -> Path:
-    """A writable folder for this version's machine code."""
+def cache_folder() -> Path | None:
+    """A folder that keeps this version's machine code; None where none can be written."""
     for base in cache_bases():
         folder = base / f"kernels-{source_hash()}"
         try:
@@ -68,7 +67,7 @@ def cache_folder() -> Path:
         os.utime(folder)
         _drop_old_caches(base)
         return folder
-    return Path(tempfile.mkdtemp(prefix=UNKEPT))
+    return None
 
 
 def _drop_old_caches(base: Path) -> None:
@@ -78,8 +77,8 @@ def _drop_old_caches(base: Path) -> None:
             shutil.rmtree(stale, ignore_errors=True)
 
 
-CACHE = cache_folder()
-numba.config.CACHE_DIR = str(CACHE)
+KEPT_IN = cache_folder()
+numba.config.CACHE_DIR = str(KEPT_IN or tempfile.mkdtemp(prefix="weft-kernels-"))
 # LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md).
 WIDE_VECTORS = bool(llvm.get_host_cpu_features().get("avx512f"))
 if WIDE_VECTORS and numba.config.CPU_FEATURES is None:
