@@ -24,7 +24,13 @@ def folded(rows, cuts, workers):
     total = TreeSum(rows.shape[1], len(rows), rows.dtype)
     for start, end in pairwise(cuts):
         total.push(rows[start:end].copy(), workers)
-    return total.finish(workers).copy()
+    return root_of(total, workers).copy()
+
+
+def root_of(total, workers):
+    root = total.finish(workers)
+    workers.join()
+    return root
 
 
 @pytest.mark.jit_off
@@ -44,7 +50,7 @@ NARROW, WIDE = 3 * merge.SLICE + 17, 64 * merge.WIDE_SLICE + 17
     ("units", "width"), [(units, NARROW) for units in (1, 2, 3, 5, 7, 16, 33)] + [(5, WIDE), (8, WIDE)]
 )
 def test_workers_do_not_change_the_sum(units, width, monkeypatch):
-    monkeypatch.setattr(merge, "INLINE_ELEMENTS", 0)  # make even small sums go through the pool
+    monkeypatch.setattr(merge, "LITTLE", 0)  # make even small sums go through the pool
     rows = rows_of(units, width)
     expected = naive.tree_sum(rows)
     for count in (1, 2, 3, 5):
@@ -67,7 +73,7 @@ def test_rows_folded_as_they_come_give_the_bits_of_the_tree(units, levels, data)
                 wave[unit] = rows[start + unit]
                 merge.fold_up(wave, arrivals, unit, start, levels)
             total.push(wave, workers, levels)
-        np.testing.assert_array_equal(total.finish(workers), naive.tree_sum(rows))
+        np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 
 
 def test_the_tree_is_not_a_plain_sum():
@@ -81,7 +87,7 @@ def test_a_sum_is_ready_again_after_finish():
         total = TreeSum(5, 6, np.float32)
         for _ in range(2):
             total.push(rows.copy(), workers)
-            np.testing.assert_array_equal(total.finish(workers), naive.tree_sum(rows))
+            np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 
 
 def test_too_many_units_are_refused():

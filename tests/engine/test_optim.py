@@ -23,6 +23,7 @@ def run(config, dtype, workers=1, count=2.0, steps=4):
         optimiser = AdamW(params.copy())
         for step, gradient in enumerate(gradients):
             optimiser.step(config, (gradient * count).astype(dtype), count, step, config.lr, team)
+            team.join()
     return params, gradients, optimiser
 
 
@@ -46,7 +47,7 @@ def test_float32_agrees_with_float64():
 
 
 def test_workers_do_not_change_a_bit(monkeypatch):
-    monkeypatch.setattr(optim, "INLINE_PARAMS", 0)
+    monkeypatch.setattr(optim, "LITTLE", 0)
     config = TrainConfig(lr=0.05, clip_element=1.0, clip_norm=3.0)
     hashes = {weights_hash(run(config, np.float32, workers)[2].params) for workers in (1, 2, 3, 5)}
     assert len(hashes) == 1
@@ -60,16 +61,17 @@ def test_a_gradient_that_is_not_finite_is_seen_and_changes_nothing(bad, clip):
     gradient[SLICE + 3] = bad
     with Workers(1) as team:
         optimiser = AdamW(params.copy())
-        info = optimiser.step(TrainConfig(clip_element=clip), gradient, 1.0, 0, 0.1, team)
-    assert not info.finite
+        optimiser.step(TrainConfig(clip_element=clip), gradient, 1.0, 0, 0.1, team)
+    assert not optimiser.outcome().finite
     np.testing.assert_array_equal(optimiser.params, params)
 
 
 def test_the_norm_reported_is_that_before_clipping():
     gradient = np.array([3.0, 4.0])
     with Workers(1) as team:
-        info = AdamW(np.zeros(2)).step(TrainConfig(clip_element=1.0, clip_norm=0.1), gradient, 1.0, 0, 0.1, team)
-    assert info.norm == 5.0
+        optimiser = AdamW(np.zeros(2))
+        optimiser.step(TrainConfig(clip_element=1.0, clip_norm=0.1), gradient, 1.0, 0, 0.1, team)
+    assert optimiser.outcome().norm == 5.0
 
 
 def rates(**settings):

@@ -1,3 +1,4 @@
+import threading
 import time
 
 import numpy as np
@@ -62,14 +63,48 @@ def test_levels_wait_for_each_other(count):
 
 
 @kernel
-def mark(worker, out, value):
+def mark(worker, here, out, value):
+    """Nobody leaves before everybody has come: a post is closed by the first who does."""
+    finish(here, 0)
+    wait_for(here, 0, out.size)
     out[worker] += value
 
 
 @kernel
-def break_in(worker, broken):
+def break_in(worker, here, everybody, broken):
+    finish(here, 0)
+    wait_for(here, 0, everybody)
     if worker == broken:
         raise ValueError("broken")
+
+
+@kernel
+def append(worker, tickets, text, length, value):
+    """The next place of `text` is `value`: wrong if two bodies run at once."""
+    if claim(tickets) == 0:
+        text[length[0]] = value
+        length[0] += 1
+
+
+@kernel
+def linger(worker, tickets, out):
+    """Tasks that take a while."""
+    while True:
+        task = claim(tickets)
+        if task >= out.size:
+            break
+        total = 0.0
+        for i in range(2000):
+            total += np.sqrt(float(i + task))
+        out[task] = total
+
+
+@kernel
+def sum_up(worker, tickets, sums, values, place):
+    """And leave nothing behind."""
+    if claim(tickets) == 0:
+        sums[place] = values.sum()
+        values[:] = 0
 
 
 @kernel
@@ -82,14 +117,76 @@ def test_every_worker_runs_a_body_once_awake_or_asleep(count):
     out = np.zeros(count, np.int64)
     with Workers(count) as workers:
         for _ in range(200):
-            workers.run(mark, out, 1)
+            workers.run(mark, workers.counters(1), out, 1)
         time.sleep(0.05)  # longer than anybody spins
-        workers.run(mark, out, 1)
-        workers.run(lambda worker: out.__setitem__(worker, out[worker] + 1))  # and through Python
-        workers.run(mark, out, 1)
+        workers.run(mark, workers.counters(1), out, 1)
+        met = threading.Barrier(count)
+        workers.run(lambda worker: (met.wait(), out.__setitem__(worker, out[worker] + 1)))  # and through Python
+        workers.run(mark, workers.counters(1), out, 1)
     with workers:  # a team may work again
-        workers.run(mark, out, 1)
+        workers.run(mark, workers.counters(1), out, 1)
     assert set(out.tolist()) == {204}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_posts_run_one_after_another_in_their_order(count):
+    """More of them than the ring holds, some for one worker alone, some with Python between them."""
+    text, length = np.full(200, -1), np.zeros(1, np.int64)
+    with Workers(count) as workers:
+        for value in range(199):
+            workers.post(append, workers.tickets(), text, length, value, alone=value % 3 == 0)
+            if value % 50 == 0:
+                time.sleep(0.002)
+        workers.join()
+        assert text[:199].tolist() == list(range(199))
+        workers.run(append, workers.tickets(), text, length, 199)
+    assert text[199] == 199
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_post_begins_when_all_who_came_have_left_the_one_before(count):
+    tasks, values, sums = 40, np.zeros(40), np.zeros(100)
+    expected = sum(float(np.sqrt(np.arange(task, task + 2000.0)).sum()) for task in range(tasks))
+    with Workers(count) as workers:
+        for place in range(sums.size):
+            workers.post(linger, workers.tickets(), values)
+            workers.post(sum_up, workers.tickets(), sums, values, place)
+        workers.join()
+    np.testing.assert_allclose(sums, expected)
+
+
+def test_nobody_waits_for_a_worker_that_does_not_come():
+    seen = np.zeros(100, np.int64)
+    workers = Workers(3)  # not entered: two of its threads are not there
+    workers.run(count_tickets, workers.tickets(), seen)
+    assert set(seen.tolist()) == {1}
+
+
+def test_arguments_live_until_their_post_is_over():
+    """The caller has let go of them long before."""
+    sums = np.zeros(12)
+    with Workers(2) as workers:
+        for place in range(12):
+            values = np.full(50_000, float(place))
+            workers.post(linger, workers.tickets(), np.empty(40))
+            workers.post(sum_up, workers.tickets(), sums, values, place)
+            del values
+            np.full(50_000, -1.0)  # takes the memory if it is free
+        workers.join()
+    assert sums.tolist() == [50_000.0 * place for place in range(12)]
+
+
+def test_what_an_error_left_posted_is_worked_off():
+    seen = np.zeros(100, np.int64)
+
+    def stop_halfway():
+        with Workers(2) as workers:
+            workers.post(count_tickets, workers.tickets(), seen)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        stop_halfway()
+    assert set(seen.tolist()) == {1}
 
 
 def test_a_body_is_compiled_for_each_kind_of_arguments():
@@ -97,7 +194,7 @@ def test_a_body_is_compiled_for_each_kind_of_arguments():
         for value in (2, 0.5, 2, 0.5):
             for dtype in (np.float32, np.float64, np.int64):
                 out = np.zeros(3, dtype)
-                workers.run(mark, out, value)
+                workers.run(mark, workers.counters(1), out, value)
                 assert set(out.tolist()) == {dtype(value)}
 
 
@@ -105,8 +202,8 @@ def test_a_body_is_compiled_for_each_kind_of_arguments():
 def test_an_error_in_compiled_code_reaches_the_caller(broken):
     with Workers(3) as workers:
         with pytest.raises(RuntimeError, match="break_in raised an error in 1 of 3 workers"):
-            workers.run(break_in, broken)
-        workers.run(break_in, 7)
+            workers.run(break_in, workers.counters(1), 3, broken)
+        workers.run(break_in, workers.counters(1), 3, 7)
 
 
 def test_a_body_that_returns_something_is_refused():
@@ -115,7 +212,10 @@ def test_a_body_that_returns_something_is_refused():
 
 
 def test_an_error_in_any_worker_reaches_the_caller():
+    met = threading.Barrier(3)
+
     def body(worker):
+        met.wait()
         if worker == 2:
             raise RuntimeError("worker 2 broke")
 
@@ -147,7 +247,10 @@ def test_a_buffer_that_grew_is_one_memory_for_all_its_shapes():
 def test_denormals_are_flushed_in_every_worker_and_restored_outside():
     tiny, found = np.array([1e-40], np.float32), np.ones((3, 1), np.float32)
 
+    met = threading.Barrier(3)
+
     def body(worker):
+        met.wait()
         np.multiply(tiny, np.float32(1), out=found[worker])
 
     before = set_mode(0x1F80)

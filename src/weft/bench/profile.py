@@ -5,21 +5,28 @@ from __future__ import annotations
 import resource
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from weft.config import TrainConfig
-from weft.engine.family import Family
-from weft.engine.sync import BACKWARD, FORWARD, WAITING
-from weft.engine.train import Clock, Trainer, resolve
+from weft.engine.family import Batch, Family
+from weft.engine.jit import kernel
+from weft.engine.sync import BACKWARD, FORWARD, WAITING, ticks
+from weft.engine.train import Trainer, resolve
 from weft.engine.workers import Workers
 
 WARM_UP = 3
+PARTS = {"fold_worker": "merge", "root_worker": "merge", "pull_back_worker": "merge", "optimise_worker": "optimiser"}
 
 
 @dataclass
 class Profile:
-    """Milliseconds of a step. `parts` sum to the mean step; forward counts recomputed values too."""
+    """Milliseconds of a step. `parts` sum to the mean step; forward counts recomputed values too, and data and other
+    only the time in which nobody computed."""
 
     workers: int
     steps: int
@@ -43,29 +50,42 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # bytes on macOS
 
 
+@kernel
+def now() -> int:
+    return ticks()
+
+
 def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Profile:
     """Time `steps` training steps after a warm-up."""
+    drawn: list[tuple[int, int]] = []
+
+    def timed_batch(config: Any, data: Any, step: int) -> Batch:
+        begin = now()
+        batch = family.batch(config, data, step)
+        drawn.append((begin, now()))
+        return batch
+
     with Workers(workers) as team:
-        trainer = Trainer(family, resolve(family, config), team)
+        trainer = Trainer(replace(family, batch=timed_batch), resolve(family, config), team)
         for _ in range(WARM_UP):
             trainer.step()
-        trainer.clock = Clock()
-        team.ticks[:] = 0
-        times = []
+        drawn.clear()
+        team.log, team.ticks[:] = [], 0
+        times, begin = [], now()
         for _ in range(steps):
             start = time.perf_counter()
             trainer.step()
             times.append(1e3 * (time.perf_counter() - start))
-        clock = {name: 1e3 * seconds / steps for name, seconds in trainer.clock.seconds.items()}
-        ticks = team.ticks.sum(axis=0)
+        mean, tick = statistics.fmean(times), sum(times) / max(1, now() - begin) / steps
+        counted = team.ticks.sum(axis=0)
+    parts = {name: tick * spent for name, spent in computing(team.log).items()}
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
-    measured = int(ticks[[FORWARD, BACKWARD, WAITING]].sum())
-    shares = {"gradient": 1.0}  # of a family that does not count
-    if measured:
-        shares = {"forward": ticks[FORWARD] / measured, "backward": ticks[BACKWARD] / measured}
-    parts = {name: clock["gradient"] * float(share) for name, share in shares.items()}
-    parts |= {name: clock[name] for name in ("merge", "optimiser", "data")}
-    parts["other"] = statistics.fmean(times) - sum(parts.values())
+    measured = int(counted[[FORWARD, BACKWARD, WAITING]].sum())
+    if measured:  # a family may not count
+        gradient = parts.pop("gradient", 0.0) / measured
+        parts = {"forward": gradient * counted[FORWARD], "backward": gradient * counted[BACKWARD]} | parts
+    parts["data"] = tick * idle(drawn, team.log)
+    parts["other"] = mean - sum(parts.values())
     median = statistics.median(times)
     return Profile(
         workers,
@@ -73,7 +93,24 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         median,
         min(times),
         max(times),
-        parts,
+        {name: float(value) for name, value in parts.items()},
         family.flops(trainer.config) / median / 1e6,
         peak_megabytes(),
     )
+
+
+def computing(log: Sequence[tuple[str, int, int]]) -> dict[str, int]:
+    """Ticks by part of a step, from the first worker's start to the last one's end; what has no name is gradient."""
+    found = dict.fromkeys(("gradient", "merge", "optimiser"), 0)
+    for name, started, ended in log:
+        found[PARTS.get(name, "gradient")] += ended - started
+    return found
+
+
+def idle(intervals: Sequence[tuple[int, int]], log: Sequence[tuple[str, int, int]]) -> float:
+    """How much of these intervals nobody computed in."""
+    spans = np.array([[started, ended] for _, started, ended in log], np.float64)
+    done = np.cumsum(spans[:, 1] - spans[:, 0])
+    places, covered = spans.reshape(-1), np.stack([done - (spans[:, 1] - spans[:, 0]), done], axis=1).reshape(-1)
+    begins, ends = np.array(intervals, np.float64).T
+    return float((ends - begins - np.interp(ends, places, covered) + np.interp(begins, places, covered)).sum())

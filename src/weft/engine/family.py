@@ -81,9 +81,11 @@ class Family:
     evaluation: Callable[[Any, Any, bool], Batch]  # (config, data, full): what `evaluate` is judged on
     groups: Callable[[Any, Batch], Array]  # units per group, a function of config and batch alone
 
-    # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit
+    # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit;
+    # what it leaves posted, the engine waits for
     gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
-    # (config, params, merged, gradient out, workers); None where slots hold the gradient itself
+    # (config, params, merged, gradient out, workers), posted as well: merged is not there before a join;
+    # None where slots hold the gradient itself
     pull_back: Callable[[Any, Params, Array, Array, Workers], None] | None
     # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
     evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]

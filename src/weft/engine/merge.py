@@ -17,7 +17,7 @@ from weft.engine.workers import Workers
 
 SLICE = 1024  # elements; fixed, so that neither sums nor work depend on the worker count
 WIDE_SLICE = 4096  # of rows long enough for many of them: longer runs of memory are read faster
-INLINE_ELEMENTS = 1 << 15  # below this much work a dispatch, some 5 µs, costs more than it saves
+LITTLE = 1 << 15  # elements that one worker adds up in the time it takes to wake another
 
 
 @kernel
@@ -148,25 +148,20 @@ class TreeSum:
         self.count = 0
 
     def push(self, rows: Array, workers: Workers, folded: int = 0) -> None:
-        """Fold in the next units' rows, in order; `folded` is what fold_up was given."""
+        """Fold in the next units' rows, in order; `folded` is what fold_up was given. Posted, not done."""
         if self.count + len(rows) >= 1 << len(self.partial):
             raise ValueError(f"{self.count + len(rows)} units; this sum was made for fewer")
         scratch = workers.per_worker("nodes", len(self.partial) * self.slice, rows.dtype)
-        if rows.size >> folded < INLINE_ELEMENTS:
-            fold_worker(0, workers.tickets(), scratch, self.partial, rows, self.count, folded)
-        else:
-            workers.run(fold_worker, workers.tickets(), scratch, self.partial, rows, self.count, folded)
+        little = rows.size >> folded < LITTLE
+        workers.post(fold_worker, workers.tickets(), scratch, self.partial, rows, self.count, folded, alone=little)
         self.count += len(rows)
 
     def finish(self, workers: Workers) -> Array:
-        """The root, good until the next push; and an empty counter, ready for the next step."""
+        """The root, there once the workers have joined, and good until the next push; and an empty counter."""
         count, self.count = self.count, 0
         if count.bit_count() == 1:  # a single node waits: it is the root
             return self.partial[count.bit_length() - 1]
-        if self.root.size < INLINE_ELEMENTS:
-            root_worker(0, workers.tickets(), self.root, self.partial, count)
-        else:
-            workers.run(root_worker, workers.tickets(), self.root, self.partial, count)
+        workers.post(root_worker, workers.tickets(), self.root, self.partial, count, alone=self.root.size < LITTLE)
         return self.root
 
 

@@ -15,7 +15,7 @@ from weft.engine.merge import SLICE, sum_tree
 from weft.engine.sync import PAD, fetch_add, finish, wait_for
 from weft.engine.workers import Workers
 
-INLINE_PARAMS = 1 << 13  # some 15 µs of work: below, a dispatch and the wait between the passes cost more
+LITTLE = 1 << 13  # parameters, some 15 µs of work: waking others and waiting between the passes takes longer
 
 
 @kernel
@@ -76,10 +76,9 @@ def optimise_worker(
         clip_slice(gradient[index * SLICE : (index + 1) * SLICE], norms[index], hyper)
         finish(counters, CLIPPED)
     wait_for(counters, CLIPPED, slices)
-    # Every worker adds up the same few numbers in the same order, so all agree without waiting for one to tell them.
+    # Every worker adds up the same few numbers in the same order: all agree, and write the same, without waiting.
     raw, norm = sum_tree(norms[:, 0].copy()), np.sqrt(sum_tree(norms[:, 1].copy()))
-    if worker == 0:
-        totals[0] = raw
+    totals[0] = raw
     if not np.isfinite(raw):
         return
     most = totals[1]
@@ -109,24 +108,26 @@ class AdamW:
         self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
         self._totals = np.zeros(2, np.float64)
         self._hyper = np.zeros(11, params.dtype)
+        self._counters = np.zeros(COUNTERS * PAD, np.int64)
 
-    def step(
-        self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers
-    ) -> StepInfo:
-        """One update from summed gradients; no update when they are not finite."""
+    def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers) -> None:
+        """Post one update from summed gradients; there is no update when they are not finite."""
         b1, b2 = config.beta1, config.beta2
         self._hyper[:] = (
             1 / count, config.clip_element or math.inf, b1, 1 - b1, b2, 1 - b2,
             1 / (1 - b1 ** (step + 1)), 1 / (1 - b2 ** (step + 1)), config.eps, lr, config.weight_decay,
         )  # fmt: skip
         self._totals[1] = config.clip_norm
-        counters, vectors = workers.counters(COUNTERS), (self.params, self.first, self.second, gradient)
-        if self.params.size < INLINE_PARAMS:
-            optimise_worker(0, counters, *vectors, self._norms, self._totals, self._hyper)
-        else:
-            workers.run(optimise_worker, counters, *vectors, self._norms, self._totals, self._hyper)
+        self._counters = workers.counters(COUNTERS)
+        workers.post(
+            optimise_worker, self._counters, self.params, self.first, self.second, gradient,
+            self._norms, self._totals, self._hyper, alone=self.params.size < LITTLE,
+        )  # fmt: skip
+
+    def outcome(self) -> StepInfo:
+        """Of the last step, once the workers have joined."""
         raw = float(self._totals[0])
-        return StepInfo(math.sqrt(raw), math.isfinite(raw) and not counters[INFINITE * PAD])
+        return StepInfo(math.sqrt(raw), math.isfinite(raw) and not self._counters[INFINITE * PAD])
 
 
 @dataclass

@@ -1,10 +1,14 @@
-"""How one compiled function starts on every worker within a microsecond or two, without Python.
+"""How one compiled function after another runs on every worker, without Python in between.
 
 A dispatch through Python is slow for small work: each thread must be woken and must take the interpreter's lock to
-unpack the arguments. Here the caller unpacks them once, onto its stack, and posts two addresses on a board: of the
-compiled body and of the arguments. The other workers never left compiled code: they watch the board, briefly spinning,
-then asleep on a condition variable. All workers, the caller too, enter the body by the same address, so all run the
-same machine code, whatever their number.
+unpack the arguments. Here the caller unpacks them once and posts them on a board, with the address of the compiled
+body, and may go on in Python: prepare the next post, draw the next batch. The other workers never left compiled code:
+they watch the board, briefly spinning, then asleep on a condition variable. The caller is a worker too, whenever it
+joins. All enter the body by the same address, so all run the same machine code, whatever their number.
+
+Posts are worked off in their order. A body shares its work by tickets, so it returns only when all of it is taken: with
+the first worker that leaves, a post is closed to those who have not come yet; when all who came have left, it is over,
+and the next may begin. Nobody waits for a worker that sleeps, or that the machine does not let run.
 """
 
 from __future__ import annotations
@@ -20,13 +24,20 @@ from numba.extending import intrinsic
 
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
-from weft.engine.sync import fetch_add, load_acquire, relax, sched_yield
+from weft.engine.sync import compare_and_swap, fetch_add, load_acquire, relax, sched_yield, ticks
 
-# Places on the board, in int64; a cache line is 8. Everything a post writes is in one line.
-POSTS, ENTER, BODY, ARGUMENTS = 0, 1, 2, 3  # how many posts there were; of the last: trampoline, function, arguments
-DONE, FAILED = 8, 9  # workers that have ended the last post; those of them that raised
+# The board, in int64; a cache line is 8.
+POSTS, TEAM = 0, 1  # how many posts there were; which team of threads is wanted: others go
+FAILED, CULPRIT = 8, 9  # workers that raised, and in which post
 LOCK, SIGNAL = 16, 32  # a pthread mutex and its condition variable
-BOARD_SIZE = 48
+FIRST_POST, RING = 48, 16  # where posts are: a ring of so many
+STATE, ENTER, BODY, STARTED, ENDED, ARGUMENTS = 0, 8, 9, 16, 17, 24  # places of a post: trampoline, function, ticks …
+MOST_ARGUMENTS = 1000  # in int64; an array of one dimension takes 7
+POST_SIZE = ARGUMENTS + MOST_ARGUMENTS
+BOARD_SIZE = FIRST_POST + RING * POST_SIZE
+
+# The state of a post: how many workers are in it, whether others may still come, whether one is enough, its number.
+INSIDE, CLOSED, ALONE, NUMBER = (1 << 15) - 1, 1 << 15, 1 << 16, 17
 
 SPINS = 20_000  # about a millisecond: longer than what a training step does between two posts
 SPINS_BEFORE_YIELD = 1000
@@ -42,13 +53,13 @@ def new_board() -> Array:
     return board
 
 
-def _at(context: Any, builder: Any, array_type: Any, array: Any, index: int) -> Any:
+def _at(context: Any, builder: Any, array_type: Any, array: Any, base: Any, index: int) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.gep(data, [ir.Constant(_I64, index)])
+    return builder.gep(data, [builder.add(base, ir.Constant(_I64, index))])
 
 
 @intrinsic
-def place(typing: Any, board: Any, index: Any) -> Any:
+def address_of(typing: Any, board: Any, index: Any) -> Any:
     """The address of a place on the board."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -69,13 +80,33 @@ def kind_of(typing: Any, args: Any) -> Any:
     return types.int64(args), codegen
 
 
+def borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """The same arguments, their arrays without owners: the caller keeps the memory alive, nobody counts references.
+
+    Workers that count do so at the same addresses, all at once, for every slice they take.
+    """
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = ir.Constant(array.meminfo.type, None)
+        array.parent = ir.Constant(array.parent.type, None)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        for i, inner in enumerate(kind):
+            part = borrowed(context, builder, inner, builder.extract_value(value, i))
+            value = builder.insert_value(value, part, i)
+    return value
+
+
 @intrinsic
-def write_post(typing: Any, board: Any, body: Any, args: Any) -> Any:
-    """Put the arguments on the caller's stack, and on the board where they are and how to call `body` with them."""
+def write_post(typing: Any, board: Any, base: Any, body: Any, args: Any) -> Any:
+    """Write to the place `base` of the board the arguments, and how to call `body` with them."""
 
     def codegen(context: Any, builder: Any, signature: Any, llargs: Any) -> Any:
-        array, entry, packed = llargs
-        kinds = (types.int64, *signature.args[2].types)
+        array, place, entry, packed = llargs
+        packed = borrowed(context, builder, signature.args[3], packed)
+        if context.get_abi_sizeof(packed.type) > 8 * MOST_ARGUMENTS:
+            raise TypeError(f"arguments of {context.get_abi_sizeof(packed.type)} bytes; the board has room for fewer")
+        kinds = (types.int64, *signature.args[3].types)
         enter = ir.Function(builder.module, _ENTER, f"{builder.function.name}.enter")
         enter.linkage = "internal"
         inner = ir.IRBuilder(enter.append_basic_block("entry"))
@@ -87,32 +118,29 @@ def write_post(typing: Any, board: Any, body: Any, args: Any) -> Any:
         status, _ = context.call_conv.call_function(inner, function, types.none, kinds, values)
         inner.ret(inner.zext(status.is_error, _I64))
 
-        with builder.goto_entry_block():
-            stack = builder.alloca(packed.type)
-        builder.store(packed, stack)
-        for index, value in (
-            (ENTER, builder.ptrtoint(enter, _I64)),
-            (BODY, entry),
-            (ARGUMENTS, builder.ptrtoint(stack, _I64)),
-        ):
-            builder.store(value, _at(context, builder, signature.args[0], array, index))
+        def at(index: int) -> Any:
+            return _at(context, builder, signature.args[0], array, place, index)
+
+        builder.store(packed, builder.bitcast(at(ARGUMENTS), packed.type.as_pointer()))
+        builder.store(builder.ptrtoint(enter, _I64), at(ENTER))
+        builder.store(entry, at(BODY))
         return context.get_dummy_value()
 
-    return types.void(board, types.int64, args), codegen
+    return types.void(board, types.int64, types.int64, args), codegen
 
 
 @intrinsic
-def enter_posted(typing: Any, board: Any, worker: Any) -> Any:
-    """Call what is posted; 0, or not if it raised."""
+def enter_posted(typing: Any, board: Any, base: Any, worker: Any) -> Any:
+    """Call what is posted at this place; 0, or not if it raised."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def load(index: int) -> Any:
-            return builder.load(_at(context, builder, signature.args[0], args[0], index))
+        def at(index: int) -> Any:
+            return _at(context, builder, signature.args[0], args[0], args[1], index)
 
-        enter = builder.inttoptr(load(ENTER), _ENTER.as_pointer())
-        return builder.call(enter, [args[1], load(BODY), builder.inttoptr(load(ARGUMENTS), _POINTER)])
+        enter = builder.inttoptr(builder.load(at(ENTER)), _ENTER.as_pointer())
+        return builder.call(enter, [args[2], builder.load(at(BODY)), builder.bitcast(at(ARGUMENTS), _POINTER)])
 
-    return types.int64(board, types.int64), codegen
+    return types.int64(board, types.int64, types.int64), codegen
 
 
 def _pthread(name: str, arguments: int) -> Any:
@@ -126,62 +154,67 @@ cond_wait, cond_broadcast = _pthread("cond_wait", 2), _pthread("cond_broadcast",
 
 @kernel
 def prepare(board: Array) -> None:
-    mutex_init(place(board, LOCK), 0)
-    cond_init(place(board, SIGNAL), 0)
+    mutex_init(address_of(board, LOCK), 0)
+    cond_init(address_of(board, SIGNAL), 0)
 
 
 @kernel
-def announce(board: Array) -> None:
-    """What is on the board is the next post: those who spin see the count, those who sleep are woken."""
-    mutex_lock(place(board, LOCK))
-    fetch_add(board, POSTS, 1)
-    cond_broadcast(place(board, SIGNAL))
-    mutex_unlock(place(board, LOCK))
+def base_of(number: int) -> int:
+    return FIRST_POST + number % RING * POST_SIZE
 
 
 @kernel
-def await_post(board: Array, seen: int, spins: int) -> None:
-    """Until there are more than `seen` posts."""
-    for _ in range(spins):
-        if load_acquire(board, POSTS) > seen:
-            return
-        relax()
-    mutex_lock(place(board, LOCK))
-    while load_acquire(board, POSTS) <= seen:
-        cond_wait(place(board, SIGNAL), place(board, LOCK))
-    mutex_unlock(place(board, LOCK))
+def announce(board: Array, place: int) -> None:
+    """Count up POSTS or TEAM: those who spin see it, those who sleep are woken."""
+    mutex_lock(address_of(board, LOCK))
+    fetch_add(board, place, 1)
+    cond_broadcast(address_of(board, SIGNAL))
+    mutex_unlock(address_of(board, LOCK))
+
+
+@kernel
+def open_post(board: Array, alone: bool) -> None:
+    """What was written to the next place is now the next post. One that is for a single worker wakes nobody."""
+    number = board[POSTS]
+    board[base_of(number) + STATE] = (number << NUMBER) | (ALONE if alone else 0)
+    if alone:
+        fetch_add(board, POSTS, 1)
+    else:
+        announce(board, POSTS)
+
+
+@kernel
+def post(board: Array, entries: Array, alone: bool, *args: Any) -> bool:
+    """Post a body and its arguments. entries (k, 2): its compiled versions, kind of arguments and address.
+
+    False if there is no version for these. The caller sees to it that the ring has room.
+    """
+    kind = kind_of(args)
+    for i in range(entries.shape[0]):
+        if entries[i, 0] == kind:
+            write_post(board, base_of(board[POSTS]), entries[i, 1], args)
+            open_post(board, alone)
+            return True
+    return False
 
 
 @kernel
 def post_python(board: Array) -> None:
     """Call the workers out of compiled code: there is something for Python."""
-    board[ENTER] = 0
-    board[DONE] = 0
-    announce(board)
+    board[base_of(board[POSTS]) + ENTER] = 0
+    open_post(board, False)
 
 
 @kernel
-def serve(worker: int, board: Array, seen: int, spins: int) -> int:
-    """Work off posts, from number `seen` on, until one is for Python; its number."""
-    while True:
-        await_post(board, seen, spins)
-        seen += 1  # the caller waits for everybody before it posts again
-        if board[ENTER] == 0:
-            return seen
-        if enter_posted(board, worker) != 0:
-            fetch_add(board, FAILED, 1)
-        fetch_add(board, DONE, 1)
+def is_over(board: Array, number: int) -> bool:
+    state = load_acquire(board, base_of(number) + STATE)
+    return (state >> NUMBER) != number or state & (CLOSED | INSIDE) == CLOSED
 
 
 @kernel
-def done(board: Array) -> None:
-    fetch_add(board, DONE, 1)
-
-
-@kernel
-def await_done(board: Array, others: int) -> None:
+def await_over(board: Array, number: int) -> None:
     spins = 0
-    while load_acquire(board, DONE) < others:
+    while not is_over(board, number):
         relax()
         spins += 1
         if spins > SPINS_BEFORE_YIELD:
@@ -189,22 +222,87 @@ def await_done(board: Array, others: int) -> None:
 
 
 @kernel
-def launch(board: Array, entries: Array, others: int, *args: Any) -> int:
-    """Run a body on all workers. entries (k, 2): its compiled versions, kind of arguments and address.
+def come_in(board: Array, number: int) -> bool:
+    """Take part in a post, once the one before it is over; False if it is closed already."""
+    place = base_of(number) + STATE
+    state = load_acquire(board, place)
+    if (state >> NUMBER) != number or state & CLOSED:
+        return False
+    await_over(board, number - 1)
+    while True:
+        state = load_acquire(board, place)
+        if (state >> NUMBER) != number or state & CLOSED:
+            return False
+        if compare_and_swap(board, place, state, (state + 1) | (CLOSED if state & ALONE else 0)):
+            if state & INSIDE == 0:  # the first: nobody can have left yet
+                board[place + STARTED] = ticks()
+            return True
 
-    How many workers raised; −1 if there is no version for these arguments.
-    """
-    kind = kind_of(args)
-    for i in range(entries.shape[0]):
-        if entries[i, 0] == kind:
-            board[DONE] = board[FAILED] = 0
-            write_post(board, entries[i, 1], args)
-            if others > 0:
-                announce(board)
-            failed = enter_posted(board, 0)
-            await_done(board, others)
-            return failed + board[FAILED]
-    return -1
+
+@kernel
+def leave(board: Array, number: int) -> None:
+    place = base_of(number) + STATE
+    while True:
+        state = load_acquire(board, place)
+        if state & INSIDE == 1:
+            board[place + ENDED] = ticks()
+        if compare_and_swap(board, place, state, (state - 1) | CLOSED):
+            return
+
+
+@kernel
+def take_part(worker: int, board: Array, number: int) -> None:
+    if enter_posted(board, base_of(number), worker) != 0:
+        board[CULPRIT] = number
+        fetch_add(board, FAILED, 1)
+    leave(board, number)
+
+
+@kernel
+def await_post(board: Array, seen: int, team: int, spins: int) -> None:
+    """Until there are more than `seen` posts, or another team is wanted."""
+    for _ in range(spins):
+        if load_acquire(board, POSTS) > seen or load_acquire(board, TEAM) != team:
+            return
+        relax()
+    mutex_lock(address_of(board, LOCK))
+    while load_acquire(board, POSTS) <= seen and load_acquire(board, TEAM) == team:
+        cond_wait(address_of(board, SIGNAL), address_of(board, LOCK))
+    mutex_unlock(address_of(board, LOCK))
+
+
+@kernel
+def serve(worker: int, board: Array, seen: int, team: int, spins: int) -> int:
+    """Work off posts, from number `seen` on, until one is for Python: its number, come in. −1: this team may go."""
+    while True:
+        await_post(board, seen, team, spins)
+        if load_acquire(board, TEAM) != team:
+            return -1
+        seen = max(seen, load_acquire(board, POSTS) - RING)  # those before are over: it slept
+        if come_in(board, seen):
+            if board[base_of(seen) + ENTER] == 0:
+                return seen
+            take_part(worker, board, seen)
+        seen += 1
+
+
+@kernel
+def join(board: Array, first: int) -> int:
+    """Worker 0: take part in the posts from number `first` on, and wait until all are over. How many workers raised."""
+    last = board[POSTS]
+    for number in range(first, last):
+        if come_in(board, number):
+            take_part(0, board, number)
+    await_over(board, last - 1)
+    failed = board[FAILED]
+    board[FAILED] = 0
+    return failed
+
+
+@kernel
+def dismiss(board: Array) -> None:
+    """Another team is wanted from now on."""
+    announce(board, TEAM)
 
 
 @kernel
@@ -213,7 +311,7 @@ def kind(*args: Any) -> int:
 
 
 class Entries:
-    """The compiled versions of bodies, as `launch` looks them up."""
+    """The compiled versions of bodies, as `post` looks them up."""
 
     def __init__(self) -> None:
         self._found: dict[Any, Array] = {}

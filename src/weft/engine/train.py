@@ -36,26 +36,6 @@ from weft.errors import WeftError
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
 
-PARTS = ("data", "gradient", "merge", "optimiser")
-
-
-class Clock:
-    """Seconds spent in each part of a step: a stopwatch with laps."""
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(PARTS, 0.0)
-        self.start()
-
-    def start(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self, part: str) -> None:
-        """What went by since the last lap, or the start, was this part."""
-        now = time.perf_counter()
-        self.seconds[part] += now - self._last
-        self._last = now
-
-
 class Trainer:
     """One model in training: its vectors, its buffers, and what a step does."""
 
@@ -75,55 +55,61 @@ class Trainer:
         self.data = family.load(config)
         self.gradient = backend.empty(self.params.shape, self.params.dtype)
         self.state = TrainState()
-        self.clock = Clock()
+        self._drawn: tuple[int, Batch, list[Wave]] | None = None  # a step's, ahead of time
         self._sums: dict[tuple[int, int, Any], Any] = {}
         self._plan: tuple[tuple[int, bytes] | None, list[Wave]] = None, []
 
     def step(self, log: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
-        step = self.state.step
-        self.clock.start()
-        batch = self.family.batch(self.config, self.data, step)
-        self.clock.lap("data")
-        loss = self.loss_and_gradient(batch)
-        row = {"step": step + 1, self.family.loss_name: loss}
-        if not math.isfinite(loss):
-            raise WeftError(self._not_finite(step, loss))
-        if log and self.family.batch_metrics:
-            measured = self.evaluate(batch)
-            row |= {name: measured[name] for name in self.family.batch_metrics}
-        lr = learning_rate(self.config, step, self.state.plateau)
-        self.clock.start()
-        info = self.optimiser.step(self.config, self.gradient, batch.divisor, step, lr, self.workers)
-        self.clock.lap("optimiser")
-        if not info.finite:
+        family, config, step = self.family, self.config, self.state.step
+        _, batch, waves = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
+        losses = self._post_gradient(batch, waves)
+        measured: dict[str, float] = {}
+        if log and family.batch_metrics:
+            self.workers.join()
+            found = self.evaluate(batch)
+            measured = {name: found[name] for name in family.batch_metrics}
+        lr = learning_rate(config, step, self.state.plateau)
+        self.optimiser.step(config, self.gradient, batch.divisor, step, lr, self.workers)
+        self._drawn = self._draw(step + 1)  # the others are computing meanwhile
+        self.workers.join()
+        loss, info = sum_tree(losses) / batch.divisor, self.optimiser.outcome()
+        if not (math.isfinite(loss) and info.finite):
             raise WeftError(self._not_finite(step, loss))
         self.state.step = step + 1
-        return row | {"grad_norm": info.norm, "lr": lr}
+        return {"step": step + 1, family.loss_name: loss, **measured, "grad_norm": info.norm, "lr": lr}
 
     def loss_and_gradient(self, batch: Batch) -> float:
         """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
+        losses = self._post_gradient(batch, self._gradient_waves(batch))
+        self.workers.join()
+        return sum_tree(losses) / batch.divisor
+
+    def _draw(self, step: int) -> tuple[int, Batch, list[Wave]]:
+        batch = self.family.batch(self.config, self.data, step)
+        return step, batch, self._gradient_waves(batch)
+
+    def _gradient_waves(self, batch: Batch) -> list[Wave]:
+        return self._waves(batch, self.family.slot_size(self.config) * self.params.itemsize)
+
+    def _post_gradient(self, batch: Batch, waves: list[Wave]) -> Array:
+        """The units' losses, there once the workers have joined. With a single wave nothing here waits for them."""
         family, config, workers = self.family, self.config, self.workers
         width = family.slot_size(config)
-        waves = self._waves(batch, width * self.params.itemsize)
         total = self._sum(width, waves, self.params.dtype)
         losses = workers.buffer("losses", (waves[-1].last_unit, 1), np.float64)
-        self.clock.start()
         for wave in waves:
+            workers.join()  # what the family fills before it posts must not be in use
             slots = workers.buffer("slots", (wave.last_unit - wave.first_unit, width), self.params.dtype)
             own = losses[wave.first_unit : wave.last_unit]
             family.gradient(config, self.constants, self.params, batch, wave, slots, own, workers)
-            self.clock.lap("gradient")
             total.push(slots, workers, family.folded)
-            self.clock.lap("merge")
         merged = total.finish(workers)
         if family.pull_back is None:
             self.gradient = merged
         else:
             family.pull_back(config, self.params, merged, self.gradient, workers)
-        loss = sum_tree(losses.reshape(-1)) / batch.divisor
-        self.clock.lap("merge")
-        return loss
+        return losses.reshape(-1)
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """The family's metrics on a batch, summed over fixed units by the tree."""
@@ -134,7 +120,10 @@ class Trainer:
             rows = self.workers.buffer("rows", (wave.last_unit - wave.first_unit, len(columns)), np.float64)
             family.evaluate(self.config, self.constants, self.params, batch, wave, rows, self.workers)
             total.push(rows, self.workers)
-        sums = dict(zip(columns, total.finish(self.workers).tolist(), strict=True))
+            self.workers.join()
+        merged = total.finish(self.workers)
+        self.workers.join()
+        sums = dict(zip(columns, merged.tolist(), strict=True))
         return family.summarise(self.config, sums, batch)
 
     def checkpoint(self, config_hash: str) -> Checkpoint:

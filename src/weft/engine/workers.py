@@ -1,4 +1,4 @@
-"""Who computes: a pool of threads that run one compiled function at once.
+"""Who computes: a pool of threads that run one compiled function at once, and one after another (team.py).
 
 Each worker takes tickets (sync.py) until there are none. The worker count decides who begins where and computes what,
 never what is computed. It may exceed the cores and is never clamped.
@@ -66,6 +66,8 @@ class Workers:
         self._buffers: dict[str, Array] = {}
         self._views: dict[Any, Array] = {}  # of the buffers, as they were asked for: the same every step
         self._board = team.new_board()
+        self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []  # not over yet: keeps arguments alive
+        self.log: list[tuple[str, int, int]] | None = None  # what ran, and its ticks, for those who want to know
         self._spins = team.SPINS if self.count <= available_cores() else 0  # a spinning worker must not hold up another
         self._python: tuple[Callable[..., None], tuple[Any, ...]] | None = None
         self._problems: list[BaseException] = []
@@ -75,10 +77,10 @@ class Workers:
     def __enter__(self) -> Workers:
         self._limits = threadpool_limits(limits=1, user_api="blas")
         self._mode = set_mode(FLUSHING)
-        posted = int(self._board[team.POSTS])
+        which = int(self._board[team.POSTS]), int(self._board[team.TEAM])
         if not numba.config.DISABLE_JIT:
             for index in range(1, self.count):
-                thread = threading.Thread(target=self._serve, args=(index, posted), name=f"weft-{index}", daemon=True)
+                thread = threading.Thread(target=self._serve, args=(index, *which), name=f"weft-{index}", daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:
@@ -92,34 +94,66 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        set_mode(self._mode)
-        self._limits.restore_original_limits()
-        self._python = None
-        if not numba.config.DISABLE_JIT:
-            team.post_python(self._board)
+        try:
+            self.join()  # after an error, something may still be posted
+        finally:
+            set_mode(self._mode)
+            self._limits.restore_original_limits()
+            if not numba.config.DISABLE_JIT:
+                team.dismiss(self._board)
 
-    def run(self, body: Callable[..., None], *args: Any) -> None:
-        """Call body(worker, *args) on every worker at once; return when all have. Body shares its tasks by tickets."""
-        if numba.config.DISABLE_JIT:  # plain Python has no atomics; one worker can do all the work
-            body(0, *args)
+    def run(self, body: Callable[..., None], *args: Any, alone: bool = False) -> None:
+        """Call body(worker, *args) on the workers at once; return when all of it is done.
+
+        Body shares its tasks by tickets: a worker that comes when none are left is not waited for. Compiled, or plain
+        Python.
+        """
+        if numba.config.DISABLE_JIT or isinstance(body, Dispatcher):
+            self.post(body, *args, alone=alone)
+            self.join()
             return
-        if isinstance(body, Dispatcher):
-            failed = team.launch(self._board, ENTRIES.of(body), self.count - 1, *args)
-            if failed < 0:
-                ENTRIES.add(body, args)
-                failed = team.launch(self._board, ENTRIES.of(body), self.count - 1, *args)
-            if failed < 0:
-                raise TypeError(f"{body.py_func.__name__} has no compiled version for these arguments")
-            if failed:
-                raise RuntimeError(f"{body.py_func.__name__} raised an error in {failed} of {self.count} workers")
-            return
-        self._python = body, args
+        self.join()
+        self._python, number = (body, args), int(self._board[team.POSTS])
         team.post_python(self._board)
-        self._call(0)
-        team.await_done(self._board, self.count - 1)
+        if team.come_in(self._board, number):
+            self._call(0)
+            team.leave(self._board, number)
+        team.await_over(self._board, number)
         problems, self._problems = self._problems, []
         for problem in problems:
             raise problem
+
+    def post(self, body: Callable[..., None], *args: Any, alone: bool = False) -> None:
+        """The same without waiting for it: what is posted runs in this order, and is done when `join` returns.
+
+        Until then nobody else may touch what it works on. `alone`: too little to share, one worker does it.
+        """
+        if numba.config.DISABLE_JIT:  # plain Python has no atomics; one worker can do all the work
+            body(0, *args)
+            return
+        if len(self._posted) == team.RING:
+            self.join()
+        self._posted.append((body, args))  # before the workers see them
+        if not team.post(self._board, ENTRIES.of(body), alone, *args):
+            self._posted.pop()
+            ENTRIES.add(body, args)
+            self.post(body, *args, alone=alone)
+
+    def join(self) -> None:
+        """Take part in what is posted; return when all of it is done."""
+        if not self._posted:
+            return
+        first = int(self._board[team.POSTS]) - len(self._posted)
+        failed = team.join(self._board, first)
+        posted, self._posted = self._posted, []
+        if failed:
+            body = posted[int(self._board[team.CULPRIT]) - first][0]
+            raise RuntimeError(f"{body.__name__} raised an error in {failed} of {self.count} workers")
+        if self.log is not None:
+            for number, (body, _) in enumerate(posted, first):
+                base = team.base_of(number)
+                started, ended = self._board[base + team.STARTED], self._board[base + team.ENDED]
+                self.log.append((body.__name__, int(started), int(ended)))
 
     def per_worker(self, name: str, size: int, dtype: DTypeLike) -> Array:
         """Scratch rows, one a worker."""
@@ -151,14 +185,12 @@ class Workers:
         """Fresh claims or progress counters for one run, a cache line each."""
         return np.zeros(count * PAD, np.int64)
 
-    def _serve(self, index: int, posted: int) -> None:
+    def _serve(self, index: int, seen: int, which: int) -> None:
         set_mode(FLUSHING)
-        while True:
-            posted = team.serve(index, self._board, posted, self._spins)
-            if self._python is None:
-                break
+        while (number := team.serve(index, self._board, seen, which, self._spins)) >= 0:
             self._call(index)
-            team.done(self._board)
+            team.leave(self._board, number)
+            seen = number + 1
 
     def _call(self, index: int) -> None:
         """Run a body that is plain Python."""

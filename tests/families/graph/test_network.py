@@ -61,7 +61,9 @@ def gradient_of(config, params, batch, workers=1):
         network.gradient(config, params, pairs, 0, slots, losses, team)
         total = TreeSum(params.size, units, params.dtype)
         total.push(slots, team, network.FOLDED)
-        return losses.sum() / batch.divisor, total.finish(team) / batch.divisor
+        merged = total.finish(team)
+        team.join()
+        return losses.sum() / batch.divisor, merged / batch.divisor
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)

@@ -42,7 +42,9 @@ def validate(model: GptModel, batch: Batch, workers: Workers) -> dict[str, float
         some = slice(wave.first_unit * S, wave.last_unit * S)
         transformer.evaluate(config, model.weights, windows.inputs[some], windows.targets[some], rows, workers)
         total.push(rows, workers)
-    return summarise(config, dict(zip(COLUMNS, total.finish(workers).tolist(), strict=True)), batch)
+    merged = total.finish(workers)
+    workers.join()
+    return summarise(config, dict(zip(COLUMNS, merged.tolist(), strict=True)), batch)
 
 
 def unigram(config: GptConfig, text: Text, batch: Batch) -> dict[str, float]:

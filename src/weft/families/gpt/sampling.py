@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.denormals import FLUSHING, set_mode
-from weft.engine.workers import Workers, team_of
+from weft.engine.workers import Workers, team_of, worker_count
 from weft.errors import WeftError
 from weft.families.gpt.decoding import Draw, generate_worker, scratch_size
 from weft.families.gpt.tokens import Vocabulary
@@ -128,6 +128,8 @@ def generate(
     """The texts of samples 0, 1 …, without the prompt, each when it and its neighbours are done."""
     if samples < 1:
         raise WeftError(f"samples is {samples}; it must be at least 1; set --samples")
+    if not isinstance(workers, Workers):
+        worker_count(workers)  # refuses what is none before anything is compiled
     tokens = prompt_tokens(model.vocabulary, prompt)
     _compile(model, settings)
     return _texts(model, tokens, settings, samples, workers, tally)

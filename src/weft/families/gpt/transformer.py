@@ -40,9 +40,9 @@ def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tup
 
 
 def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
-    """The weights as the units read them."""
+    """Post it: the weights as the units read them."""
     packed = workers.buffer("gpt packed", (packed_total(z),), params.dtype)
-    workers.run(pack_worker, workers.tickets(), packed, params, z)
+    workers.post(pack_worker, workers.tickets(), packed, params, z)
     return packed
 
 
@@ -50,11 +50,11 @@ def gradient(
     config: GptConfig, params: Array, inputs: Array, targets: Array, step: int, first_sample: int, slots: Array,
     losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    """One slot row and one loss for every unit of the samples given; first_sample is their place in the step."""
+    """Post it: a slot row and a loss for every unit of the samples given; first_sample is their place in the step."""
     z, drop = sizes(config), dropout_of(config, step)
     memory, keep = _scratch(z, drop, params.dtype, workers)
     packed = _packed(params, z, workers)
-    workers.run(
+    workers.post(
         gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
         keep, workers.ticks, drop, z,
     )  # fmt: skip

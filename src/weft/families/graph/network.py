@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,7 +18,7 @@ from weft.families.graph.store import Sizes, Store
 
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
 FOLDED = 3  # levels of the tree: a worker's eight neighbouring slots, some 100 kB each, are still in its cache
-INLINE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
+LITTLE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
 
 
 @lru_cache(maxsize=8)
@@ -46,12 +45,9 @@ def flops(config: GraphConfig, nodes: int) -> float:
     return 6.0 * nodes * (config.layers * (1 + config.kinds) * H * H + H * sum(config.head_sizes))
 
 
-def _run(config: GraphConfig, pairs: Pairs, workers: Workers, body: Any, *args: Any) -> None:
-    """On every worker; or here, where there is too little to do for a wake-up. Who computes changes no bit."""
-    if pairs.cuts.size == 2 or flops(config, pairs.nodes) < INLINE_FLOPS:
-        body(0, *args)
-    else:
-        workers.run(body, *args)
+def _is_little(config: GraphConfig, pairs: Pairs) -> bool:
+    """Too little to share."""
+    return pairs.cuts.size == 2 or flops(config, pairs.nodes) < LITTLE_FLOPS
 
 
 def _unit_nodes(pairs: Pairs) -> int:
@@ -90,15 +86,14 @@ def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, w
 def gradient(
     config: GraphConfig, params: Array, pairs: Pairs, first: int, slots: Array, losses: Array, workers: Workers
 ) -> None:
-    """One row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
+    """Post it: one row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
     nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
-    _run(
-        config, pairs, workers, gradient_worker,
-        workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots, losses,
+    workers.post(
+        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots, losses,
         _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
         _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
-        pairs.cuts[first : first + units + 1],
+        pairs.cuts[first : first + units + 1], alone=_is_little(config, pairs),
     )  # fmt: skip
 
 
@@ -109,9 +104,9 @@ def evaluate(config: GraphConfig, params: Array, pairs: Pairs, first: int, rows:
     counts = np.diff(store.nodes)[chosen]
     starts = np.cumsum(counts) - counts
     choices = np.empty((pairs.nodes, 4), np.int32)
-    _run(
-        config, pairs, workers, evaluate_worker, workers.tickets(), rows, choices,
+    workers.run(
+        evaluate_worker, workers.tickets(), rows, choices,
         _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
-        store, chosen, pairs.cuts[first : first + len(rows) + 1], starts,
+        store, chosen, pairs.cuts[first : first + len(rows) + 1], starts, alone=_is_little(config, pairs),
     )  # fmt: skip
     return choices

@@ -52,7 +52,7 @@ def gradient(
     config: LogicConfig, wires: Constants, logits: Array, grids: Array, targets: Array, fire: Array, hard: Array,
     plan: Tiling, sums: Array, losses: Array, workers: Workers,
 ) -> None:  # fmt: skip
-    """Fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
+    """Post it: fill sums (units, G, 4) and losses (units, 1) for these samples, in the units of the plan."""
     samples, height, width, channels = grids.shape
     cells, columns = samples * height * width, column_count(samples, height * width)
     program, periodic = compile_program(config, wires), config.boundary == "periodic"
@@ -66,7 +66,7 @@ def gradient(
     patches[:, units] = 0
     to_planes(grids, states[0])
     to_planes(targets, wanted)
-    workers.run(
+    workers.post(
         gradient_worker, workers.counters(units), workers.counters(units), workers.ticks,
         sums, losses, patches, kept, states, wanted,
         workers.per_worker("values", program.full_size, dtype),

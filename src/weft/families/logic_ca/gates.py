@@ -154,7 +154,8 @@ def shared_weights(logits: Array, workers: Workers) -> Array:
 
 
 def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array:
-    """(G, 4): soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft (straight-through).
+    """Post it: (G, 4), soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft
+    (straight-through).
 
     The soft ones are soft_coefficients, shared among the workers.
     """
@@ -162,13 +163,14 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
     weights = shared_weights(logits, workers)
     workers.run(subtract_worker, workers.tickets(), weights, logits)
     np.exp(weights, out=weights)
-    workers.run(mix_worker, workers.tickets(), coef, weights, matrix(logits.dtype))
+    workers.post(mix_worker, workers.tickets(), coef, weights, matrix(logits.dtype))
     if hard.size:
+        workers.join()
         coef[hard] = hard_coefficients(logits[hard])
     return coef
 
 
 def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
-    """d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
+    """Post d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
     weights = shared_weights(logits, workers)
-    workers.run(pull_back_worker, workers.tickets(), gradient, weights, sums, matrix(logits.dtype))
+    workers.post(pull_back_worker, workers.tickets(), gradient, weights, sums, matrix(logits.dtype))

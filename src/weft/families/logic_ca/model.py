@@ -92,6 +92,7 @@ class LogicModel:
             merged = total.finish(team).reshape(-1, 4)
             gradient = np.empty_like(logits)
             pull_back(gradient, logits, merged, team)
+            team.join()
             return sum_tree(losses.reshape(-1)), views(layout(self.config), gradient.reshape(-1))
 
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
