@@ -70,8 +70,9 @@ def test_rows_folded_as_they_come_give_the_bits_of_the_tree(units, levels, data)
         for start, end in pairwise(cuts):
             wave, arrivals = np.full_like(rows[start:end], np.nan), workers.counters(end - start)
             for unit in data.draw(st.permutations(range(end - start))):
-                wave[unit] = rows[start + unit]
-                merge.fold_up(wave, arrivals, unit, start, levels)
+                row = np.full(7, np.nan, rows.dtype) if merge.is_awaited(arrivals, unit, start) else wave[unit]
+                row[:] = rows[start + unit]
+                merge.fold_up(wave, row, arrivals, unit, start, levels)
             total.push(wave, workers, levels)
         np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from weft.engine.arrays import Array, aligned
 from weft.engine.jit import kernel
-from weft.engine.sync import PAD, claim, fetch_add
+from weft.engine.sync import PAD, claim, fetch_add, load_acquire
 from weft.engine.workers import Workers
 
 SLICE = 1024  # elements; fixed, so that neither sums nor work depend on the worker count
@@ -21,12 +21,18 @@ LITTLE = 1 << 15  # elements that one worker adds up in the time it takes to wak
 
 
 @kernel
-def fold_up(rows: Array, arrivals: Array, unit: int, first: int, levels: int) -> None:
+def is_awaited(arrivals: Array, unit: int, first: int) -> bool:
+    """Whether the left sibling of `unit` is complete: then its row need not be kept, fold_up adds it at once."""
+    return bool((first + unit) & 1) and load_acquire(arrivals, unit * PAD) == 1
+
+
+@kernel
+def fold_up(rows: Array, row: Array, arrivals: Array, unit: int, first: int, levels: int) -> None:
     """The row of `unit` is complete: add it to its sibling's if that is too, and so on, at most `levels` up.
 
-    Rows are those of a wave that begins at unit `first` of the step. The second of two siblings to arrive does the
-    sum, so arrivals, a counter a unit, must start at 0. Nodes that reach beyond the wave are left to TreeSum: at its
-    beginning the left sibling never arrives.
+    Rows are those of a wave that begins at unit `first` of the step. `row` is the unit's own there, or, for a unit that
+    is awaited, any other. The second of two siblings to arrive does the sum, so arrivals, a counter a unit, must start
+    at 0. Nodes that reach beyond the wave are left to TreeSum: at its beginning the left sibling never arrives.
     """
     size = 1
     for _ in range(levels):
@@ -34,7 +40,7 @@ def fold_up(rows: Array, arrivals: Array, unit: int, first: int, levels: int) ->
         middle = left + size
         if middle + size > rows.shape[0] or fetch_add(arrivals, middle * PAD, 1) == 0:
             break
-        node, right = rows[left], rows[middle]
+        node, right = rows[left], row if middle == unit else rows[middle]
         for j in range(node.size):
             node[j] = node[j] + right[j]
         size *= 2

@@ -130,6 +130,13 @@ def test_units_are_balanced_and_cover_every_graph_once(sizes, unit_nodes):
         assert counts.max() <= sum(sizes) / len(counts) + 2 * max(sizes)
 
 
+def test_of_many_units_the_last_of_every_eight_are_smaller():
+    """So that whoever is done can help with a piece of what is left; a few units are all alike."""
+    nodes = np.arange(0, 20 * 513, 20)
+    assert np.diff(plan_units(np.arange(512), nodes, 160)[0]).tolist() == 8 * [9, 9, 9, 9, 8, 8, 7, 5]
+    assert np.diff(plan_units(np.arange(120), nodes, 160)[0]).tolist() == 15 * [8]
+
+
 def test_batches_keep_eight_workers_busy():
     config = find_preset("boolean", "full")
     data = FAMILY.load(override(config, {"expressions": 200}))

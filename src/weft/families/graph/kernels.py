@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.engine.arrays import Array
 from weft.engine.jit import kernel
-from weft.engine.merge import fold_up
+from weft.engine.merge import fold_up, is_awaited
 from weft.engine.sync import BACKWARD, FORWARD, claim, take, ticks, unit_at
 from weft.families.graph.heads import cross_entropy, softmax_heads
 from weft.families.graph.products import multiply, multiply_at
@@ -227,12 +227,13 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 @kernel
 def gradient_worker(
     worker: int, claims: Array, arrivals: Array, clock: Array, first_unit: int, folded: int, slots: Array,
-    losses: Array, spaces: Array, turned: Array, panels: Array, params: Array, sizes: Sizes, scratch: Array,
-    store: Store, chosen: Array, cuts: Array,
+    spares: Array, losses: Array, spaces: Array, turned: Array, panels: Array, params: Array, sizes: Sizes,
+    scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
     """One row of slots and losses a unit, slots folded; cuts (units + 1,) are places in `chosen`.
 
-    A worker begins with neighbouring units, its own, and folds their slots while they are in its cache.
+    A worker begins with neighbouring units, its own, and folds their slots while they are in its cache; every second
+    one is never written but to a row of spares.
     """
     heads, units = sizes.heads, cuts.size - 1
     own = worker * units // clock.shape[0]
@@ -264,11 +265,12 @@ def gradient_worker(
             for i in range(n):
                 for j in range(heads[0]):
                     logits[i, j] += extra[i, j]
+        slot = spares[worker] if is_awaited(arrivals, u, first_unit) else slots[u]
         network_backward(
-            slots[u], dh, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen, first, last
+            slot, dh, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen, first, last
         )
         losses[u, 0] = loss
-        fold_up(slots, arrivals, u, first_unit, folded)
+        fold_up(slots, slot, arrivals, u, first_unit, folded)
         clock[worker, FORWARD] += halfway - begin
         clock[worker, BACKWARD] += ticks() - halfway
 

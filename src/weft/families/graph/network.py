@@ -89,7 +89,8 @@ def gradient(
     """Post it: one row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
     nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
     workers.post(
-        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots, losses,
+        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots,
+        workers.per_worker("graph slot", slots.shape[1], dtype), losses,
         _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
         _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
