@@ -207,8 +207,8 @@ def _load(config: GraphConfig) -> GraphData:
     return GraphData(train, pairs_of(config, unseen))
 
 
-# A worker takes neighbouring units, and those who are done help it with its last ones: of every eight, these are smaller.
-# Where each of the eight begins, in 64ths.
+# A worker takes neighbouring units, and those who are done help it with its last ones: of every eight, they are the
+# smaller ones. Where each of the eight begins, in 64ths.
 OCTET = np.array([0, 9, 18, 27, 36, 44, 52, 59])
 TAPERED = 16  # with fewer units than this all are alike
 
