@@ -57,6 +57,20 @@ def test_float64_gradients_match_finite_differences_of_the_reference(family, tas
         assert finite_difference_error(family, config) < 1e-6
 
 
+def test_a_trainer_taken_back_trains_the_same_again(family, task):
+    """Whatever it has prepared for the step it did not take."""
+    config = resolve(family, small(family, task))
+    with Workers(2) as team:
+        trainer = Trainer(family, config, team)
+        trainer.step()
+        saved = pickle.loads(pickle.dumps(trainer.checkpoint("")))
+        rows = [trainer.step() for _ in range(3)]
+        hashes = weights_hash(trainer.params)
+        trainer.restore(saved)
+        assert [trainer.step() for _ in range(3)] == rows
+    assert weights_hash(trainer.params) == hashes
+
+
 @pytest.mark.jit_off
 def test_float64_loss_and_gradients_match_the_autograd_twin_by_name(family, task):
     twin = importlib.import_module(f"tests.families.{family.name}.twin")

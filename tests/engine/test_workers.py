@@ -155,6 +155,20 @@ def test_a_post_begins_when_all_who_came_have_left_the_one_before(count):
     np.testing.assert_allclose(sums, expected)
 
 
+@kernel
+def count_up(worker, entries):
+    entries[0] += 1
+
+
+def test_little_work_is_for_one_worker_alone():
+    entries = np.zeros(1, np.int64)
+    with Workers(3) as workers:
+        for _ in range(500):
+            workers.post(count_up, entries, alone=True)
+        workers.join()
+    assert entries[0] == 500
+
+
 def test_nobody_waits_for_a_worker_that_does_not_come():
     seen = np.zeros(100, np.int64)
     workers = Workers(3)  # not entered: two of its threads are not there
