@@ -6,7 +6,7 @@ import pytest
 
 from weft.engine.denormals import FLUSHING, X86_DEFAULT, set_mode
 from weft.engine.jit import kernel
-from weft.engine.sync import PAD, claim, finish, take, unit_at, wait_for
+from weft.engine.sync import PAD, claim, fetch_add, finish, take, unit_at, wait_for
 from weft.engine.workers import Workers, available_cores, worker_count
 from weft.errors import WeftError
 
@@ -156,17 +156,26 @@ def test_a_post_begins_when_all_who_came_have_left_the_one_before(count):
 
 
 @kernel
-def count_up(worker, entries):
-    entries[0] += 1
+def count_up(worker, entries, out):
+    """Long enough for another one to come, if it may."""
+    fetch_add(entries, 0, 1)
+    for i in range(out.size):
+        out[i] = np.sqrt(float(i))
 
 
 def test_little_work_is_for_one_worker_alone():
-    entries = np.zeros(1, np.int64)
-    with Workers(3) as workers:
-        for _ in range(500):
-            workers.post(count_up, entries, alone=True)
+    entries, out = np.zeros(1, np.int64), np.zeros(20_000)
+    with Workers(2) as workers:
+        for _ in range(300):
+            workers.post(count_up, entries, out, alone=True)
+            workers.post(count_up, entries, out[:1])  # wakes the other one
         workers.join()
-    assert entries[0] == 500
+        assert 600 <= entries[0] <= 900
+        entries[0] = 0
+        for _ in range(300):
+            workers.post(count_up, entries, out, alone=True)
+        workers.join()
+    assert entries[0] == 300
 
 
 def test_nobody_waits_for_a_worker_that_does_not_come():
