@@ -10,7 +10,7 @@ SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start w
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "weft needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 2; }
+		{ echo "samebits needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
@@ -21,10 +21,10 @@ $(VENV)/.dev: $(VENV)/.user
 
 demo: $(VENV)/.user
 	@rm -rf $(DEMO)
-	$(BIN)/weft train checkerboard --out $(DEMO)
-	$(BIN)/weft eval $(DEMO)
-	$(BIN)/weft render $(DEMO) --grid 64x64 --steps 110 --damage 20x20@20-60 --out $(DEMO)/pictures
-	@echo "look at $(DEMO)/pictures/rollout.gif; to type weft yourself: . $(BIN)/activate"
+	$(BIN)/samebits train checkerboard --out $(DEMO)
+	$(BIN)/samebits eval $(DEMO)
+	$(BIN)/samebits render $(DEMO) --grid 64x64 --steps 110 --damage 20x20@20-60 --out $(DEMO)/pictures
+	@echo "look at $(DEMO)/pictures/rollout.gif; to type samebits yourself: . $(BIN)/activate"
 
 test: lint
 	$(BIN)/python -m pytest $(SPREAD)
@@ -35,18 +35,18 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# One task of each family beside its peers: ten minutes on an idle machine. Everything, in half an hour: weft bench --all
+# One task of each family beside its peers: ten minutes on an idle machine. Everything, in half an hour: samebits bench --all
 bench: $(VENV)/.dev
-	$(BIN)/weft bench life --peers
-	$(BIN)/weft bench gpt --peers
-	$(BIN)/weft bench boolean --preset timing --peers
-	$(BIN)/weft bench distances
+	$(BIN)/samebits bench life --peers
+	$(BIN)/samebits bench gpt --peers
+	$(BIN)/samebits bench boolean --preset timing --peers
+	$(BIN)/samebits bench distances
 
 # Half an hour of random kills and resumes; the log goes to docs/LOG.md by hand.
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes 30
 
-# Lines of src/weft outside compiled kernels, processes that tests start included.
+# Lines of src/samebits outside compiled kernels, processes that tests start included.
 coverage: $(VENV)/.dev
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest $(SPREAD)

@@ -1,4 +1,4 @@
-"""Load what `weft export RUN --to safetensors` wrote, as a plain PyTorch module.
+"""Load what `samebits export RUN --to safetensors` wrote, as a plain PyTorch module.
 
     python docs/load_in_pytorch.py RUN/export "ROMEO:"
 

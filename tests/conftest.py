@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft.families import discover
+from samebits.families import discover
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def short_turns() -> Iterator[None]:
     """What is timed in a test is not looked at: no need to wait until caches are warm."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.bench.contest.LEAST_SECONDS", 0.0)
+        patch.setattr("samebits.bench.contest.LEAST_SECONDS", 0.0)
         yield
 
 

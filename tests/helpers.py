@@ -1,4 +1,4 @@
-"""Running weft as a user does: in a process of its own, or in this one where a process adds nothing."""
+"""Running samebits as a user does: in a process of its own, or in this one where a process adds nothing."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import patch
 
-from weft.cli import main
+from samebits.cli import main
 
 TIMEOUT = 300  # only against a hang; no result depends on it
 
-# Files may grow to this many bytes, as on a full disk. The limit is set in the child, before weft starts.
+# Files may grow to this many bytes, as on a full disk. The limit is set in the child, before samebits starts.
 LIMITED = """
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-sys.argv = ["weft", *sys.argv[2:]]
-runpy.run_module("weft", run_name="__main__")
+sys.argv = ["samebits", *sys.argv[2:]]
+runpy.run_module("samebits", run_name="__main__")
 """
 
 
-def weft(
+def samebits(
     *args: object,
     cwd: Path,
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
     file_limit: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A real process: python -m weft …, its output captured; with file_limit no file may grow past so many bytes."""
-    head = ["-m", "weft"] if file_limit is None else ["-c", LIMITED, str(file_limit)]
+    """A real process: python -m samebits …, output captured; with file_limit no file may grow past so many bytes."""
+    head = ["-m", "samebits"] if file_limit is None else ["-c", LIMITED, str(file_limit)]
     inherited = dict(os.environ)
     if file_limit is not None:  # a process that may not write cannot keep coverage data either
         inherited.pop("COVERAGE_PROCESS_CONFIG", None)
@@ -49,13 +49,13 @@ def weft(
 
 def start(*args: object, cwd: Path) -> subprocess.Popen[str]:
     """The same, left running."""
-    command = [sys.executable, "-m", "weft", *map(str, args)]
+    command = [sys.executable, "-m", "samebits", *map(str, args)]
     return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def weft_here(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The same command line through weft.cli.main in this process: much faster. An escaping exception escapes."""
-    words = ["weft", *map(str, args)]
+def samebits_here(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same command line through samebits.cli.main in this process: much faster. An escaping exception escapes."""
+    words = ["samebits", *map(str, args)]
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         contextlib.chdir(cwd),

@@ -9,10 +9,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "src/weft/families/*/README.md")
+    for pattern in ("*.md", "docs/*.md", "src/samebits/families/*/README.md")
     for path in ROOT.glob(pattern)
 )
-PROGRAMS = r"(?:\w+=\S+ )*(?:weft|make|python|pip|git|mkdir|touch) "
+PROGRAMS = r"(?:\w+=\S+ )*(?:samebits|make|python|pip|git|mkdir|touch) "
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECORDS = re.compile(r"<!-- records:.*?<!-- /records -->", re.DOTALL)  # tables say what was typed, not what to type
 SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")

@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from samebits.bench.records import machine
+from samebits.families import discover
 from tests.helpers import sets, start, weights_line
-from weft.bench.records import machine
-from weft.families import discover
 
 WORKERS = (1, 2, 3, 5)
 # Checkpoints and evaluations often enough that a kill meets one now and then.
@@ -64,7 +64,7 @@ def resident(pid: int) -> float | None:
 
 
 def live(words: list[object], workers: int, run: Path, until: float | None) -> Life:
-    """Run weft on the folder `run` until it is done or, after `until` seconds, killed."""
+    """Run samebits on the folder `run` until it is done or, after `until` seconds, killed."""
     began, clock = time.monotonic(), time.time()
     metrics = run / "metrics.csv"
     process = start(*words, "--workers", workers, cwd=run.parent)
@@ -82,7 +82,7 @@ def live(words: list[object], workers: int, run: Path, until: float | None) -> L
                 process.send_signal(signal.SIGKILL)
                 killed = True
     if process.returncode not in (0, -signal.SIGKILL):
-        raise SystemExit(f"weft {' '.join(map(str, words))} ended with {process.returncode}:\n{problems}")
+        raise SystemExit(f"samebits {' '.join(map(str, words))} ended with {process.returncode}:\n{problems}")
     return Life(workers, time.monotonic() - began, process.returncode != 0, memory, out)
 
 
@@ -148,7 +148,7 @@ def soak(minutes: float, seed: int, tasks: list[str], work: float) -> bool:
         for task in tasks:
             if rounds and time.monotonic() >= end:
                 break
-            with tempfile.TemporaryDirectory(prefix="weft-soak-") as name:
+            with tempfile.TemporaryDirectory(prefix="samebits-soak-") as name:
                 paces[task] = paces.get(task) or pace(task, Path(name))
                 steps = max(40, min(5000, int(work * paces[task])))
                 for leftover in Path(name).iterdir():

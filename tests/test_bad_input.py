@@ -10,8 +10,8 @@ import shutil
 import numpy as np
 import pytest
 
-import weft as api
-from tests.helpers import sets, snapshot, weft, weft_here, weights_line
+import samebits as api
+from tests.helpers import samebits, samebits_here, sets, snapshot, weights_line
 
 SMALL = ["--preset", "small", "--workers", "1"]
 TRAIN = ["train", "life", *SMALL, "--out", "new"]
@@ -23,7 +23,7 @@ def base(tmp_path_factory):
     """A folder with a finished run, checkpoints at 4, 8 and 12, and files that are wrong. Tests copy it."""
     place = tmp_path_factory.mktemp("base")
     every = sets(log_every=1, checkpoint_every=4, eval_every=0)
-    done = weft_here("train", "life", *SMALL, *every, "--steps", STEPS, "--out", "run", cwd=place)
+    done = samebits_here("train", "life", *SMALL, *every, "--steps", STEPS, "--out", "run", cwd=place)
     assert done.returncode == 0, done.stderr
     (place / "file").write_text("mine")
     (place / "unclosed.toml").write_text("lr = 0.1\n[config\n")
@@ -39,7 +39,7 @@ def base(tmp_path_factory):
 def reference(base):
     """The undisturbed run: (weights, metrics.csv)."""
     run = base / "run"
-    return weights_line(weft_here("resume", "run", cwd=base).stdout), (run / "metrics.csv").read_bytes()
+    return weights_line(samebits_here("resume", "run", cwd=base).stdout), (run / "metrics.csv").read_bytes()
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def refused(done, *words):
     assert "weights sha256" not in done.stdout
     lines = [line for line in done.stderr.splitlines() if not re.match(r"step \d+/\d+ ", line)]
     assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("weft: ")
+    assert lines[0].startswith("samebits: ")
     for word in words:
         assert word in lines[0]
     return lines[0]
 
 
 CASES = {
-    "misspelt task": (["train", "chekerboard"], "'chekerboard'", "did you mean checkerboard", "weft tasks"),
-    "no such task": (["train", "zzz"], "'zzz'", "checkerboard", "life", "weft tasks"),
+    "misspelt task": (["train", "chekerboard"], "'chekerboard'", "did you mean checkerboard", "samebits tasks"),
+    "no such task": (["train", "zzz"], "'zzz'", "checkerboard", "life", "samebits tasks"),
     "no such task to verify": (["verify", "lyfe"], "'lyfe'", "did you mean life"),
     "no such task to time": (["bench", "lyfe"], "'lyfe'", "did you mean life"),
     "no such task to profile": (["profile", "lyfe"], "'lyfe'", "did you mean life"),
@@ -109,7 +109,7 @@ CASES = {
         "--set channels=1",
     ),
     "out is full": (["train", "life", *SMALL, "--out", "full"], "--out full", "not empty", "another name"),
-    "out is a run": (["train", "life", *SMALL, "--out", "run"], "--out run", "a run already", "weft resume run"),
+    "out is a run": (["train", "life", *SMALL, "--out", "run"], "--out run", "a run already", "samebits resume run"),
     "out is a file": (["train", "life", *SMALL, "--out", "file"], "--out file", "another name"),
     "out below a file": (["train", "life", *SMALL, "--out", "file/new"], "--out file/new", "choose another folder"),
     "data where there is none": ([*TRAIN, "--data", "x"], "--data", "life", "leave it out"),
@@ -119,17 +119,17 @@ CASES = {
     "config not TOML": ([*TRAIN, "--config", "unclosed.toml"], "unclosed.toml", "line 2", "mend that line"),
     "config not text": ([*TRAIN, "--config", "binary.toml"], "binary.toml", "name a TOML file"),
     "config with a misspelt key": ([*TRAIN, "--config", "unknown.toml"], "'weight_decoy'", "mean weight_decay"),
-    "resume nothing": (["resume", "none"], "none does not exist", "weft train"),
-    "resume no run": (["resume", "full"], "full is not a run folder", "config.toml", "weft train"),
-    "resume a file": (["resume", "file"], "file is not a run folder", "weft train"),
+    "resume nothing": (["resume", "none"], "none does not exist", "samebits train"),
+    "resume no run": (["resume", "full"], "full is not a run folder", "config.toml", "samebits train"),
+    "resume a file": (["resume", "file"], "file is not a run folder", "samebits train"),
     "resume back": (["resume", "run", "--steps", "5"], "steps is 5", "the checkpoint is at step 12", "at least 12"),
     "resume to step 0": (["resume", "run", "--steps", "0"], "steps is 0", "--steps"),
     "resume keep 0": (["resume", "run", "--keep", "0"], "keep is 0", "--keep"),
     "no such checkpoint": (["resume", "run", "--checkpoint", "7"], "'7'", "last, best or one of 4, 8, 12"),
     "no best checkpoint": (["resume", "run", "--checkpoint", "best"], "no best checkpoint", "--checkpoint last"),
-    "eval nothing": (["eval", "none"], "none does not exist", "weft train"),
+    "eval nothing": (["eval", "none"], "none does not exist", "samebits train"),
     "eval no such checkpoint": (["eval", "run", "--checkpoint", "x"], "'x'", "one of 4, 8, 12"),
-    "render nothing": (["render", "none"], "none does not exist", "weft train"),
+    "render nothing": (["render", "none"], "none does not exist", "samebits train"),
     "render grid 64": (["render", "run", "--grid", "64"], "grid is '64'", "--grid 64x64"),
     "render grid 0x9": (["render", "run", "--grid", "0x9"], "grid is 0x9", "at least 3", "--grid"),
     "render grid axb": (["render", "run", "--grid", "axb"], "grid is 'axb'", "--grid 64x64"),
@@ -144,7 +144,7 @@ CASES = {
 def test_bad_input_is_refused(place, case):
     args, *words = CASES[case]
     before = snapshot(place)
-    refused(weft_here(*args, cwd=place), *words)
+    refused(samebits_here(*args, cwd=place), *words)
     assert snapshot(place) == before
 
 
@@ -152,7 +152,7 @@ def test_bad_input_is_refused(place, case):
 def test_a_real_process_refuses_alike(place, case):
     args, *words = CASES[case]
     before = snapshot(place)
-    done = weft(*args, cwd=place)
+    done = samebits(*args, cwd=place)
     refused(done, *words)
     assert done.stdout == ""
     assert snapshot(place) == before
@@ -172,7 +172,7 @@ def test_a_real_process_refuses_alike(place, case):
 def test_what_the_parser_refuses(place, args, word):
     """Typer prints these in its own form; still exit 2, no traceback, nothing written."""
     before = snapshot(place)
-    done = weft_here(*args, cwd=place)
+    done = samebits_here(*args, cwd=place)
     assert done.returncode == 2
     assert word in done.stderr
     assert "Traceback" not in done.stderr
@@ -184,18 +184,18 @@ def test_a_run_in_use_is_refused(place):
     before = snapshot(place)
     with (place / "run/.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        refused(weft("resume", "run", cwd=place), "run is in use by another weft process", "wait for it")
-        refused(weft_here("resume", "run", "--steps", 20, cwd=place), "run is in use")
-        assert weft_here("eval", "run", cwd=place).returncode == 0
+        refused(samebits("resume", "run", cwd=place), "run is in use by another samebits process", "wait for it")
+        refused(samebits_here("resume", "run", "--steps", 20, cwd=place), "run is in use")
+        assert samebits_here("eval", "run", cwd=place).returncode == 0
         assert snapshot(place) == before
-    assert weft_here("resume", "run", cwd=place).returncode == 0
+    assert samebits_here("resume", "run", cwd=place).returncode == 0
 
 
 def test_a_new_folder_in_use_is_refused(place):
     (place / "new").mkdir()
     with (place / "new/.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        refused(weft_here(*TRAIN, cwd=place), "new is in use", "another --out")
+        refused(samebits_here(*TRAIN, cwd=place), "new is in use", "another --out")
     assert snapshot(place / "new") == {".lock": b""}
 
 
@@ -269,22 +269,22 @@ def test_a_bad_checkpoint_is_refused_and_the_previous_one_works(place, reference
     damage(place / "run")
     before = snapshot(place)
     for verb in ("resume", "eval", "render"):
-        message = refused(weft_here(verb, "run", cwd=place), f"checkpoint run/checkpoints/step-12 {problem}")
+        message = refused(samebits_here(verb, "run", cwd=place), f"checkpoint run/checkpoints/step-12 {problem}")
         assert message.endswith("the previous good one is step-8: add --checkpoint 8")
     assert snapshot(place) == before
-    assert weft_here("eval", "run", "--checkpoint", 8, cwd=place).returncode == 0
-    done = weft_here("resume", "run", "--checkpoint", 8, cwd=place)
+    assert samebits_here("eval", "run", "--checkpoint", 8, cwd=place).returncode == 0
+    done = samebits_here("resume", "run", "--checkpoint", 8, cwd=place)
     assert done.returncode == 0, done.stderr
     assert weights_line(done.stdout) == reference[0]
     assert (place / "run/metrics.csv").read_bytes() == reference[1]
-    assert weights_line(weft_here("resume", "run", cwd=place).stdout) == reference[0]
+    assert weights_line(samebits_here("resume", "run", cwd=place).stdout) == reference[0]
 
 
 def test_the_previous_good_one_is_not_just_the_previous_one(place, reference):
     change_a_byte("arrays.safetensors")(place / "run")
     (place / "run/checkpoints/step-8/state.json").unlink()
-    assert refused(weft_here("resume", "run", cwd=place)).endswith("is step-4: add --checkpoint 4")
-    done = weft("resume", "run", "--checkpoint", 4, "--workers", 2, cwd=place)
+    assert refused(samebits_here("resume", "run", cwd=place)).endswith("is step-4: add --checkpoint 4")
+    done = samebits("resume", "run", "--checkpoint", 4, "--workers", 2, cwd=place)
     assert weights_line(done.stdout) == reference[0]
     assert (place / "run/metrics.csv").read_bytes() == reference[1]
 
@@ -292,7 +292,7 @@ def test_the_previous_good_one_is_not_just_the_previous_one(place, reference):
 def test_when_no_checkpoint_is_good_the_message_says_so(place):
     for step in (4, 8, 12):
         (place / f"run/checkpoints/step-{step}/state.json").write_text("{")
-    refused(weft_here("resume", "run", cwd=place), "step-12", "no earlier checkpoint", "train anew")
+    refused(samebits_here("resume", "run", cwd=place), "step-12", "no earlier checkpoint", "train anew")
 
 
 def test_an_edited_config_is_refused(place, reference):
@@ -303,11 +303,11 @@ def test_an_edited_config_is_refused(place, reference):
     path.write_text(kept.replace("\nlr = 0.05\n", "\nlr = 0.04\n"))
     before = snapshot(place)
     words = "step-12 is of another config than this run's config.toml", "restore the file it was made with"
-    refused(weft_here("resume", "run", cwd=place), *words)
-    refused(weft_here("eval", "run", cwd=place), *words)
+    refused(samebits_here("resume", "run", cwd=place), *words)
+    refused(samebits_here("eval", "run", cwd=place), *words)
     assert snapshot(place) == before
     path.write_text(kept)
-    assert weights_line(weft_here("resume", "run", cwd=place).stdout) == reference[0]
+    assert weights_line(samebits_here("resume", "run", cwd=place).stdout) == reference[0]
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_spoilt_config_is_refused(place, old, new, words):
     path.write_text(path.read_text().replace(old, new, 1))
     before = snapshot(place)
     for verb in ("resume", "eval", "render"):
-        refused(weft_here(verb, "run", cwd=place), *words)
+        refused(samebits_here(verb, "run", cwd=place), *words)
     assert snapshot(place) == before
 
 
@@ -338,9 +338,9 @@ def test_without_checkpoints_there_is_nothing_to_load_but_resume_starts_anew(pla
     before = snapshot(place)
     words = "there is no checkpoint in run/checkpoints", "train first"
     for args in (("eval", "run"), ("render", "run"), ("resume", "run", "--checkpoint", "8")):
-        refused(weft_here(*args, cwd=place), *words)
+        refused(samebits_here(*args, cwd=place), *words)
     assert snapshot(place) == before
-    done = weft_here("resume", "run", cwd=place)
+    done = samebits_here("resume", "run", cwd=place)
     assert weights_line(done.stdout) == reference[0]
     assert (place / "run/metrics.csv").read_bytes() == reference[1]
 
@@ -350,9 +350,9 @@ def test_lost_rows_of_metrics_are_noticed(place, reference):
     path = place / "run/metrics.csv"
     path.write_bytes(path.read_bytes()[:-100])
     before = snapshot(place)
-    refused(weft_here("resume", "run", cwd=place), "metrics.csv is shorter", "earlier --checkpoint")
+    refused(samebits_here("resume", "run", cwd=place), "metrics.csv is shorter", "earlier --checkpoint")
     assert snapshot(place) == before
-    done = weft_here("resume", "run", "--checkpoint", 8, cwd=place)
+    done = samebits_here("resume", "run", "--checkpoint", 8, cwd=place)
     assert weights_line(done.stdout) == reference[0]
     assert path.read_bytes() == reference[1]
 
@@ -361,7 +361,7 @@ DIVERGING = ["train", "life", *SMALL, *sets(lr=1e38, log_every=1, checkpoint_eve
 
 
 def test_a_nan_stops_the_run_and_names_step_and_tensor(place):
-    message = refused(weft(*DIVERGING, cwd=place), "perceive.0.logits", "train anew with a lower lr")
+    message = refused(samebits(*DIVERGING, cwd=place), "perceive.0.logits", "train anew with a lower lr")
     step = int(re.search(r"step (\d+): ", message)[1])
     assert 2 <= step <= 4
     saved = sorted(int(path.name[5:]) for path in (place / "new/checkpoints").iterdir())
@@ -372,8 +372,8 @@ def test_a_nan_stops_the_run_and_names_step_and_tensor(place):
     rows = (place / "new/metrics.csv").read_text().splitlines()
     assert len(rows) == 1 + saved[-1]
     assert not any("nan" in row for row in rows)
-    assert weft_here("eval", "new", "--checkpoint", 1, cwd=place).returncode == 0
-    refused(weft_here("resume", "new", cwd=place), "perceive.0.logits")
+    assert samebits_here("eval", "new", "--checkpoint", 1, cwd=place).returncode == 0
+    refused(samebits_here("resume", "new", cwd=place), "perceive.0.logits")
 
 
 def short_of_space(place):
@@ -388,13 +388,13 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(place, reference, fi
     checkpoints = short_of_space(place)
     kept = json.loads((place / "run/checkpoints/step-8/state.json").read_text())["state"]["metrics_bytes"]
     limit = 20_000 if file == "arrays.safetensors" else kept + 130
-    done = weft("resume", "run", "--workers", 1, cwd=place, file_limit=limit)
-    refused(done, "cannot write to run", "File too large", "step-8, is intact", "make room", "weft resume run")
+    done = samebits("resume", "run", "--workers", 1, cwd=place, file_limit=limit)
+    refused(done, "cannot write to run", "File too large", "step-8, is intact", "make room", "samebits resume run")
     assert snapshot(place / "run/checkpoints") == checkpoints
     rows = (place / "run/metrics.csv").read_bytes()
     assert len(rows) == (len(reference[1]) if file == "arrays.safetensors" else limit)
-    assert weft_here("eval", "run", cwd=place).returncode == 0
-    again = weft_here("resume", "run", cwd=place)
+    assert samebits_here("eval", "run", cwd=place).returncode == 0
+    again = samebits_here("resume", "run", cwd=place)
     assert weights_line(again.stdout) == reference[0]
     assert (place / "run/metrics.csv").read_bytes() == reference[1]
 
@@ -403,16 +403,16 @@ def test_a_full_disk_before_the_first_checkpoint(place, reference):
     """The run can still be continued once there is room: from step 0."""
     every = sets(log_every=1, checkpoint_every=4, eval_every=0)
     words = ["train", "life", *SMALL, *every, "--steps", STEPS, "--out", "new"]
-    done = weft(*words, cwd=place, file_limit=20_000)
-    refused(done, "cannot write to new", "there was no checkpoint yet", "weft resume new")
+    done = samebits(*words, cwd=place, file_limit=20_000)
+    refused(done, "cannot write to new", "there was no checkpoint yet", "samebits resume new")
     assert snapshot(place / "new/checkpoints") == {}
-    again = weft_here("resume", "new", cwd=place)
+    again = samebits_here("resume", "new", cwd=place)
     assert weights_line(again.stdout) == reference[0]
     assert (place / "new/metrics.csv").read_bytes() == reference[1]
 
 
 def test_no_checkpoint_holds_weights_that_are_not_finite(place):
-    assert weft_here(*DIVERGING, cwd=place).returncode == 2
+    assert samebits_here(*DIVERGING, cwd=place).returncode == 2
     for path in (place / "new/checkpoints").iterdir():
         assert np.isfinite(api.load(path).weights).all(), path.name
 
@@ -420,13 +420,13 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(place):
 @pytest.mark.parametrize("option", [("--checkpoint", "99"), ("--checkpoint", "best")])
 def test_a_refused_resume_leaves_the_config_alone(place, option):
     before = snapshot(place)
-    refused(weft_here("resume", "run", "--steps", 20, *option, cwd=place))
+    refused(samebits_here("resume", "run", "--steps", 20, *option, cwd=place))
     assert snapshot(place) == before
 
 
 def test_resume_back_behind_a_chosen_checkpoint_is_refused(place):
     before = snapshot(place)
-    refused(weft_here("resume", "run", "--steps", 5, "--checkpoint", 8, cwd=place), "steps is 5", "8")
+    refused(samebits_here("resume", "run", "--steps", 5, "--checkpoint", 8, cwd=place), "steps is 5", "8")
     assert snapshot(place) == before
 
 
@@ -434,35 +434,35 @@ def test_a_resume_refused_for_lost_rows_hides_no_checkpoint(place):
     path = place / "run/metrics.csv"
     path.write_bytes(path.read_bytes()[:200])
     before = snapshot(place)
-    refused(weft_here("resume", "run", "--checkpoint", 8, cwd=place), "metrics.csv is shorter")
+    refused(samebits_here("resume", "run", "--checkpoint", 8, cwd=place), "metrics.csv is shorter")
     assert snapshot(place) == before
 
 
 def test_a_folder_that_could_not_be_begun_can_be_begun_again(place):
-    refused(weft(*TRAIN, "--steps", 1, cwd=place, file_limit=100), "--out new cannot be written")
-    assert weft_here(*TRAIN, "--steps", 1, cwd=place).returncode == 0
+    refused(samebits(*TRAIN, "--steps", 1, cwd=place, file_limit=100), "--out new cannot be written")
+    assert samebits_here(*TRAIN, "--steps", 1, cwd=place).returncode == 0
 
 
 @pytest.mark.parametrize(
     "args", [("resume", "run", "--steps", "20"), ("render", "run", "--grid", "9x9", "--steps", "3")]
 )
 def test_a_full_disk_elsewhere(place, args):
-    refused(weft(*args, cwd=place, file_limit=100), "cannot write")
+    refused(samebits(*args, cwd=place, file_limit=100), "cannot write")
 
 
 @pytest.mark.parametrize("out", ["file", "file/new"])
 def test_render_below_a_file(place, out):
-    refused(weft_here("render", "run", "--out", out, cwd=place), f"{out} ", "choose another")
+    refused(samebits_here("render", "run", "--out", out, cwd=place), f"{out} ", "choose another")
 
 
 def test_config_that_is_a_number(place):
-    refused(weft_here(*TRAIN, "--config", "number.toml", cwd=place), "number.toml")
+    refused(samebits_here(*TRAIN, "--config", "number.toml", cwd=place), "number.toml")
 
 
 def test_an_empty_list_of_layers(place):
-    message = refused(weft_here(*TRAIN, *sets(update="[]"), cwd=place), "update is []")
+    message = refused(samebits_here(*TRAIN, *sets(update="[]"), cwd=place), "update is []")
     assert "must be Tuple should" not in message
 
 
 def test_a_batch_that_no_machine_holds(place):
-    refused(weft_here(*TRAIN, "--steps", 1, "--batch-size", 10**14, cwd=place), "batch_size is 100000000000000")
+    refused(samebits_here(*TRAIN, "--steps", 1, "--batch-size", 10**14, cwd=place), "batch_size is 100000000000000")

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image, ImageSequence
 from typer.testing import CliRunner
 
-import weft as api
-from tests.helpers import TIMEOUT, sets, snapshot, start, weft, weft_here, weights_line
-from weft.bench import contest
-from weft.cli import app
-from weft.engine import train as loop
-from weft.engine.params import weights_hash
-from weft.verify import bits
+import samebits as api
+from samebits.bench import contest
+from samebits.cli import app
+from samebits.engine import train as loop
+from samebits.engine.params import weights_hash
+from samebits.verify import bits
+from tests.helpers import TIMEOUT, samebits, samebits_here, sets, snapshot, start, weights_line
 
 STEPS = 12
 CADENCE = sets(log_every=1, checkpoint_every=4, eval_every=5, keep=9)
@@ -31,7 +31,7 @@ SMALL = ["--preset", "small", "--workers", "1", *CADENCE]
 def trained(tmp_path_factory):
     """A finished run of 12 steps in a folder `run`; tests only read it, or copy it. (its parent, what train printed)"""
     place = tmp_path_factory.mktemp("trained")
-    done = weft("train", "life", *SMALL, "--steps", STEPS, "--out", "run", cwd=place)
+    done = samebits("train", "life", *SMALL, "--steps", STEPS, "--out", "run", cwd=place)
     assert done.returncode == 0, done.stderr
     return place, done
 
@@ -44,7 +44,7 @@ def copied(trained, tmp_path):
 
 
 def test_tasks_lists_every_task_and_preset(tmp_path):
-    done = weft("tasks", cwd=tmp_path)
+    done = samebits("tasks", cwd=tmp_path)
     assert done.returncode == 0
     for task in ("checkerboard", "life"):
         rows = [line for line in done.stdout.splitlines() if task in line]
@@ -55,9 +55,9 @@ def test_tasks_lists_every_task_and_preset(tmp_path):
 
 
 def test_no_verb_and_help_say_what_there_is(tmp_path):
-    assert "Train a task into a new run folder" in weft_here("--help", cwd=tmp_path).stdout
+    assert "Train a task into a new run folder" in samebits_here("--help", cwd=tmp_path).stdout
     for verb in ("tasks", "train", "resume", "eval", "render", "verify", "bench", "profile", "doctor"):
-        asked = weft_here(verb, "-h", cwd=tmp_path)
+        asked = samebits_here(verb, "-h", cwd=tmp_path)
         assert asked.returncode == 0
         assert "Usage:" in asked.stdout
 
@@ -67,7 +67,7 @@ def test_train_ends_with_folder_hash_and_next_command(trained):
     lines = done.stdout.splitlines()
     assert lines[0] == "run run"
     assert lines[1] == f"weights sha256:{weights_line(done.stdout)}"
-    assert lines[2] == "next: weft render run"
+    assert lines[2] == "next: samebits render run"
     assert len(lines) == 3
     assert "step 1/12" in done.stderr  # progress goes to standard error
     assert weights_line(done.stdout) == weights_hash(api.load(place / "run").weights)
@@ -103,7 +103,7 @@ def test_what_a_run_folder_holds(trained):
 
 def test_default_folders_are_numbered(tmp_path):
     for number in (1, 2):
-        done = weft_here("train", "life", *SMALL, "--steps", 1, cwd=tmp_path)
+        done = samebits_here("train", "life", *SMALL, "--steps", 1, cwd=tmp_path)
         assert done.returncode == 0
         assert f"run runs/life-{number}" in done.stdout.splitlines()
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["life-1", "life-2"]
@@ -111,13 +111,13 @@ def test_default_folders_are_numbered(tmp_path):
 
 def test_keep_says_how_many_checkpoints_stay(tmp_path):
     every = sets(checkpoint_every=1, eval_every=0)
-    weft_here("train", "life", *SMALL, *every, "--steps", 6, "--keep", 2, "--out", "run", cwd=tmp_path)
+    samebits_here("train", "life", *SMALL, *every, "--steps", 6, "--keep", 2, "--out", "run", cwd=tmp_path)
     assert sorted(path.name for path in (tmp_path / "run/checkpoints").iterdir()) == ["step-5", "step-6"]
 
 
 def test_resume_of_a_finished_run_prints_the_same_hash(trained, copied):
     before = snapshot(copied)
-    done = weft("resume", "run", cwd=copied)
+    done = samebits("resume", "run", cwd=copied)
     assert done.returncode == 0
     assert done.stdout.startswith("no step to do: the run is at step 12, its end")
     assert done.stdout.split("\n", 1)[1] == trained[1].stdout
@@ -129,11 +129,11 @@ def test_resume_of_a_finished_run_prints_the_same_hash(trained, copied):
 def test_resume_further_equals_a_straight_run(tmp_path, workers, schedule):
     """Same weights, same metrics.csv byte for byte; schedule_steps given, as the schedules must be one."""
     same = [*SMALL, *sets(schedule=schedule, schedule_steps=40, warmup_steps=3, plateau_patience=1, plateau_cuts=9)]
-    straight = weft_here("train", "life", *same, "--steps", 20, "--out", "straight", cwd=tmp_path)
-    first = weft_here("train", "life", *same, "--steps", 7, "--out", "parts", cwd=tmp_path)
+    straight = samebits_here("train", "life", *same, "--steps", 20, "--out", "straight", cwd=tmp_path)
+    first = samebits_here("train", "life", *same, "--steps", 7, "--out", "parts", cwd=tmp_path)
     assert weights_line(first.stdout) != weights_line(straight.stdout)
     for total in (14, 20):
-        second = weft_here("resume", "parts", "--steps", total, "--workers", workers, cwd=tmp_path)
+        second = samebits_here("resume", "parts", "--steps", total, "--workers", workers, cwd=tmp_path)
         assert second.returncode == 0, second.stderr
     assert weights_line(second.stdout) == weights_line(straight.stdout)
     metrics = (tmp_path / "straight/metrics.csv").read_bytes()
@@ -144,25 +144,25 @@ def test_resume_further_equals_a_straight_run(tmp_path, workers, schedule):
 
 
 def test_resume_from_an_earlier_checkpoint_writes_the_later_ones_anew(trained, copied):
-    done = weft_here("resume", "run", "--checkpoint", 5, cwd=copied)
+    done = samebits_here("resume", "run", "--checkpoint", 5, cwd=copied)
     assert weights_line(done.stdout) == weights_line(trained[1].stdout)
     assert (copied / "run/metrics.csv").read_bytes() == (trained[0] / "run/metrics.csv").read_bytes()
     assert (copied / "run/checkpoints/step-12").is_dir()
 
 
 def test_eval_prints_cells_and_checkpoint(trained):
-    last = weft_here("eval", "run", "--workers", 1, cwd=trained[0])
+    last = samebits_here("eval", "run", "--workers", 1, cwd=trained[0])
     assert last.returncode == 0
     assert "all 512 patterns" in last.stdout
     assert "4,608" in last.stdout
     assert "checkpoint run/checkpoints/step-12" in last.stdout
-    assert "step-5" in weft_here("eval", "run", "--checkpoint", "best", cwd=trained[0]).stdout
-    assert "step-4" in weft_here("eval", "run", "--checkpoint", "4", cwd=trained[0]).stdout
+    assert "step-5" in samebits_here("eval", "run", "--checkpoint", "best", cwd=trained[0]).stdout
+    assert "step-4" in samebits_here("eval", "run", "--checkpoint", "4", cwd=trained[0]).stdout
 
 
 def test_render_draws_a_gif_and_a_strip(trained, tmp_path):
     out = tmp_path / "pictures"
-    done = weft_here("render", "run", "--steps", 5, "--grid", "12x10", "--soft", "--out", out, cwd=trained[0])
+    done = samebits_here("render", "run", "--steps", 5, "--grid", "12x10", "--soft", "--out", out, cwd=trained[0])
     assert done.returncode == 0
     assert done.stdout.splitlines() == [f"wrote {out}/rollout.gif", f"wrote {out}/rollout.png"]
     with Image.open(out / "rollout.gif") as gif:
@@ -180,14 +180,16 @@ def test_render_draws_a_gif_and_a_strip(trained, tmp_path):
 
 
 def test_render_without_options_draws_into_the_run(copied):
-    done = weft_here("render", "run", "--seed", 3, cwd=copied)
+    done = samebits_here("render", "run", "--seed", 3, cwd=copied)
     assert done.returncode == 0
     with Image.open(copied / "run/pictures/rollout.gif") as gif:
         assert gif.n_frames > 10
 
 
 def test_verify_finds_one_hash(tmp_path):
-    done = weft("verify", "life", "--preset", "small", "--steps", 3, "--workers", "1,2,3", "--gradients", cwd=tmp_path)
+    done = samebits(
+        "verify", "life", "--preset", "small", "--steps", 3, "--workers", "1,2,3", "--gradients", cwd=tmp_path
+    )
     assert done.returncode == 0
     hashes = {word for word in done.stdout.split() if len(word) == 64}
     assert len(hashes) == 1
@@ -213,14 +215,14 @@ def test_verify_fails_when_one_count_gives_other_bits(monkeypatch, part):
 
 
 def test_verify_fails_when_a_gradient_is_wrong(monkeypatch):
-    monkeypatch.setattr("weft.cli.verify.finite_difference_error", lambda family, config: 1e-3)
+    monkeypatch.setattr("samebits.cli.verify.finite_difference_error", lambda family, config: 1e-3)
     words = ["verify", "life", "--preset", "small", "--workers", "1,2", "--steps", "1"]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert CliRunner().invoke(app, [*words, "--gradients"]).exit_code == 1
 
 
 def test_profile_names_every_part(tmp_path):
-    done = weft_here("profile", "life", "--preset", "small", "--steps", 2, "--workers", 2, cwd=tmp_path)
+    done = samebits_here("profile", "life", "--preset", "small", "--steps", 2, "--workers", 2, cwd=tmp_path)
     assert done.returncode == 0
     for part in ("forward", "backward", "merge", "optimiser", "data", "other", "step"):
         assert any(line.split("│")[1].strip() == part for line in done.stdout.splitlines() if "│" in line), part
@@ -229,7 +231,7 @@ def test_profile_names_every_part(tmp_path):
 
 
 def test_profile_as_json(tmp_path):
-    done = weft_here("profile", "life", "--preset", "small", "--steps", 2, "--workers", 1, "--json", cwd=tmp_path)
+    done = samebits_here("profile", "life", "--preset", "small", "--steps", 2, "--workers", 1, "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert set(found["parts"]) == {"forward", "backward", "merge", "optimiser", "data", "other"}
     assert (found["workers"], found["steps"]) == (1, 2)
@@ -238,19 +240,21 @@ def test_profile_as_json(tmp_path):
 
 
 def test_verify_beside_pytorch(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.cli.verify.PEER_THREADS", (1, 2))
-    done = weft_here("verify", "life", "--preset", "small", "--steps", 2, "--workers", "1,2", "--peers", cwd=tmp_path)
+    monkeypatch.setattr("samebits.cli.verify.PEER_THREADS", (1, 2))
+    done = samebits_here(
+        "verify", "life", "--preset", "small", "--steps", 2, "--workers", "1,2", "--peers", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     rows = [line.split("│")[1:4] for line in done.stdout.splitlines() if line.startswith("│")]
     systems = [(system.strip(), int(count)) for system, count, _ in rows]
-    assert systems == [("weft", 1), ("weft", 2), ("PyTorch", 1), ("PyTorch", 2)]
+    assert systems == [("samebits", 1), ("samebits", 2), ("PyTorch", 1), ("PyTorch", 2)]
     assert all(len(found.strip()) == 64 for *_, found in rows)
     assert rows[0][2] != rows[2][2]
     assert "deterministic algorithms on: " in done.stdout
 
 
 def test_doctor_finds_the_promise_kept(tmp_path):
-    done = weft_here("doctor", cwd=tmp_path)
+    done = samebits_here("doctor", cwd=tmp_path)
     assert done.returncode == 0
     for word in ("BLAS", "cores", "numpy", "numba", "canary", "all good: one hash for 1, 2, 3, 5 workers"):
         assert word in done.stdout
@@ -267,32 +271,32 @@ def test_doctor_fails_when_bits_differ(monkeypatch):
 def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     monkeypatch.setattr(contest, "ROUNDS", 1)
     words = ["bench", "life", "--preset", "small", "--workers", "1,2", "--steps", 2, "--set", "lr=0.01"]
-    done = weft_here(*words, cwd=tmp_path)
+    done = samebits_here(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "bits equal for all counts" in done.stdout
     (path,) = (tmp_path / "benchmarks/results").iterdir()
     assert f"wrote {path.relative_to(tmp_path)}" in done.stdout
     record = json.loads(path.read_text())
-    assert record["command"] == "weft " + " ".join(map(str, words))
+    assert record["command"] == "samebits " + " ".join(map(str, words))
     assert record["machine"]["cpu"]
     assert record["machine"]["cores"] == len(os.sched_getaffinity(0))
     assert record["machine"]["commit"]
     assert record["config"]["lr"] == 0.01
     assert [(row["system"], row["threads"]) for row in record["rows"]] == [
-        ("weft", 1), ("weft", 2), ("L2 traffic alone", 1),
+        ("samebits", 1), ("samebits", 2), ("L2 traffic alone", 1),
     ]  # fmt: skip
     assert record["rows"][0]["speed_up"] == 1.0
     assert record["proof"]["loss"] == pytest.approx(record["proof"]["reference_loss"], rel=1e-5)
     kept = path.read_bytes()
-    monkeypatch.setattr("weft.cli.bench.contest", lambda *ignored, **also: record["rows"])
-    assert weft_here(*words, cwd=tmp_path).returncode == 0
+    monkeypatch.setattr("samebits.cli.bench.contest", lambda *ignored, **also: record["rows"])
+    assert samebits_here(*words, cwd=tmp_path).returncode == 0
     assert len(list((tmp_path / "benchmarks/results").iterdir())) == 2
     assert path.read_bytes() == kept
 
 
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
     monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, steps: (f"{workers}", "same"))
-    done = weft_here("bench", "life", "--preset", "small", cwd=tmp_path)
+    done = samebits_here("bench", "life", "--preset", "small", cwd=tmp_path)
     assert done.returncode == 2
     assert "different bits" in done.stderr
     assert snapshot(tmp_path) == {}
@@ -301,18 +305,20 @@ def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
 def test_config_file_then_set(tmp_path):
     """A file's keys win over the preset, --set over both; a run's own config.toml makes the same run again."""
     (tmp_path / "mine.toml").write_text("lr = 0.02\nseed = 5\nupdate = [8, 4, 2, 1]\nsteps = 3\n")
-    done = weft_here("train", "life", *SMALL, "--config", "mine.toml", "--set", "lr=0.03", "--out", "a", cwd=tmp_path)
+    done = samebits_here(
+        "train", "life", *SMALL, "--config", "mine.toml", "--set", "lr=0.03", "--out", "a", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     written = (tmp_path / "a/config.toml").read_text().splitlines()
     for line in ("lr = 0.03", "seed = 5", "update = [8, 4, 2, 1]", "steps = 3", "log_every = 1"):
         assert line in written
-    again = weft_here("train", "life", "--config", "a/config.toml", "--out", "b", cwd=tmp_path)
+    again = samebits_here("train", "life", "--config", "a/config.toml", "--out", "b", cwd=tmp_path)
     assert weights_line(again.stdout) == weights_line(done.stdout)
     assert (tmp_path / "a/metrics.csv").read_bytes() == (tmp_path / "b/metrics.csv").read_bytes()
 
 
 def test_python_run(tmp_path):
-    """weft.train gives what the command line gives, as arrays."""
+    """samebits.train gives what the command line gives, as arrays."""
     rows = []
     settings = {"steps": 12, "log_every": 1, "checkpoint_every": 4, "eval_every": 5}
     run = api.train(
@@ -347,7 +353,7 @@ def test_load_a_run_or_one_checkpoint(trained):
     assert (last.weights != fourth.weights).any()
     assert set(fourth.params) >= {"perceive.0.logits", "update.0.logits", "update.6.logits"}
     assert api.load(folder, dtype="float64").weights.dtype == np.float64
-    with pytest.raises(api.WeftError, match="no checkpoint 'step-3'"):
+    with pytest.raises(api.SamebitsError, match="no checkpoint 'step-3'"):
         api.load(folder / "checkpoints/step-3")
 
 
@@ -379,16 +385,16 @@ def test_a_model_takes_grids_of_any_size(trained, batch, height, width):
 
 def test_a_model_refuses_other_shapes(trained):
     model = api.load(trained[0] / "run")
-    with pytest.raises(api.WeftError, match=r"grids have shape \(3, 3, 1\)"):
+    with pytest.raises(api.SamebitsError, match=r"grids have shape \(3, 3, 1\)"):
         model.rollout(np.zeros((3, 3, 1)), 1)
-    with pytest.raises(api.WeftError, match="with C = 1"):
+    with pytest.raises(api.SamebitsError, match="with C = 1"):
         model.rollout(np.zeros((1, 3, 3, 2)), 1)
     for wrong in (7.5, -1.0, np.nan):
-        with pytest.raises(api.WeftError, match=f"grids hold {wrong}; a cell is 0 or 1"):
+        with pytest.raises(api.SamebitsError, match=f"grids hold {wrong}; a cell is 0 or 1"):
             model.rollout(np.full((1, 3, 3, 1), wrong), 1)
-    with pytest.raises(api.WeftError, match=r"targets have shape \(1, 4, 3\)"):
+    with pytest.raises(api.SamebitsError, match=r"targets have shape \(1, 4, 3\)"):
         model.loss_and_gradient(np.zeros((1, 3, 3, 1)), np.zeros((1, 4, 3)))
-    with pytest.raises(api.WeftError, match="steps is -1"):
+    with pytest.raises(api.SamebitsError, match="steps is -1"):
         model.rollout(np.zeros((1, 3, 3, 1)), -1)
 
 
@@ -405,14 +411,14 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert "continue with: weft resume run" in out
+    assert "continue with: samebits resume run" in out
     assert "Traceback" not in err
     reached = int(out.split("interrupted after step ")[1].split(",")[0])
     assert reached >= 3
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == [f"step-{reached}"]
-    resumed = weft("resume", "run", "--steps", reached + 9, "--workers", 2, cwd=tmp_path)
+    resumed = samebits("resume", "run", "--steps", reached + 9, "--workers", 2, cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    straight = weft_here("train", "life", *endless, "--steps", reached + 9, "--out", "straight", cwd=tmp_path)
+    straight = samebits_here("train", "life", *endless, "--steps", reached + 9, "--out", "straight", cwd=tmp_path)
     assert weights_line(resumed.stdout) == weights_line(straight.stdout)
     assert metrics.read_bytes() == (tmp_path / "straight/metrics.csv").read_bytes()
 

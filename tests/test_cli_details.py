@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import sets, weft_here, weights_line
-from weft.__main__ import main as command
-from weft.cli import common
-from weft.cli.common import CompilingNotice, ProgressView, print_table
-from weft.config import TrainConfig, build
-from weft.errors import WeftError
-from weft.families import discover
-from weft.families.logic_ca.config import LogicConfig
+from samebits.__main__ import main as command
+from samebits.cli import common
+from samebits.cli.common import CompilingNotice, ProgressView, print_table
+from samebits.config import TrainConfig, build
+from samebits.errors import SamebitsError
+from samebits.families import discover
+from samebits.families.logic_ca.config import LogicConfig
+from tests.helpers import samebits_here, sets, weights_line
 
 SMALL = ["--preset", "small", "--workers", "1", *sets(log_every=1, checkpoint_every=4, eval_every=5)]
 
 
 def run_of(task, name, place, *more):
-    done = weft_here("train", task, *SMALL, "--steps", 6, "--out", name, *more, cwd=place)
+    done = samebits_here("train", task, *SMALL, "--steps", 6, "--out", name, *more, cwd=place)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -46,10 +46,10 @@ def test_the_first_line_claims_no_speed_and_the_others_do(capsys):
 
 
 def test_training_goes_on_when_nobody_reads_its_progress(tmp_path):
-    """weft train … 2>&1 | head"""
+    """samebits train … 2>&1 | head"""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "weft", "train", "life", *map(str, SMALL), "--steps", "6", "--out", "run"]
+    command = [sys.executable, "-m", "samebits", "train", "life", *map(str, SMALL), "--steps", "6", "--out", "run"]
     done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer, text=True, check=False)
     os.close(writer)
     assert weights_line(done.stdout) == weights_line(run_of("life", "other", tmp_path).stdout)
@@ -58,21 +58,21 @@ def test_training_goes_on_when_nobody_reads_its_progress(tmp_path):
 def test_resume_changes_what_changes_no_bit_and_nothing_else(tmp_path):
     whole = run_of("life", "whole", tmp_path, "--steps", 9)
     run_of("life", "run", tmp_path, *sets(schedule_steps=9))
-    refused = weft_here("resume", "run", "--set", "lr=0.1", cwd=tmp_path)
+    refused = samebits_here("resume", "run", "--set", "lr=0.1", cwd=tmp_path)
     assert refused.returncode == 2
     assert "lr decides the result" in refused.stderr
     assert "slot_memory" in refused.stderr
-    more = weft_here("resume", "run", "--set", "steps=9", "--set", "slot_memory=100", cwd=tmp_path)
+    more = samebits_here("resume", "run", "--set", "steps=9", "--set", "slot_memory=100", cwd=tmp_path)
     assert weights_line(more.stdout) == weights_line(whole.stdout)
     assert "slot_memory = 100" in (tmp_path / "run/config.toml").read_text()
 
 
 def test_another_runs_config_brings_no_schedule_length_and_no_other_task(tmp_path):
     run_of("life", "run", tmp_path)
-    done = weft_here("train", "life", "--config", "run/config.toml", "--steps", 4, "--out", "b", cwd=tmp_path)
+    done = samebits_here("train", "life", "--config", "run/config.toml", "--steps", 4, "--out", "b", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "schedule_steps = 4" in (tmp_path / "b/config.toml").read_text()
-    refused = weft_here("train", "checkerboard", "--config", "run/config.toml", "--out", "c", cwd=tmp_path)
+    refused = samebits_here("train", "checkerboard", "--config", "run/config.toml", "--out", "c", cwd=tmp_path)
     assert refused.returncode == 2
     assert "is of task life" in refused.stderr
     assert not (tmp_path / "c").exists()
@@ -82,7 +82,7 @@ def test_another_runs_config_on_another_text(tmp_path):
     (tmp_path / "a.txt").write_text("to be or not to be, that is the question. " * 60)
     (tmp_path / "b.txt").write_text("all the world's a stage, and all the men and women merely players. " * 60)
     run_of("gpt", "run", tmp_path, "--data", "a.txt")
-    done = weft_here("train", "gpt", "--config", "run/config.toml", "--data", "b.txt", "--out", "b", cwd=tmp_path)
+    done = samebits_here("train", "gpt", "--config", "run/config.toml", "--data", "b.txt", "--out", "b", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -93,11 +93,11 @@ def test_derived_keys_are_keys():
 
 def test_against_keeps_both_curves(tmp_path, monkeypatch):
     drawn = {}
-    monkeypatch.setattr("weft.cli.evaluate.plot_curves", lambda path, curves, *rest: drawn.update(curves) or path)
+    monkeypatch.setattr("samebits.cli.evaluate.plot_curves", lambda path, curves, *rest: drawn.update(curves) or path)
     for name in ("one", "two"):
-        done = weft_here("train", "checkerboard", *SMALL, "--steps", 1, "--out", name, cwd=tmp_path)
+        done = samebits_here("train", "checkerboard", *SMALL, "--steps", 1, "--out", name, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert weft_here("eval", "one", "--against", "two", cwd=tmp_path).returncode == 0
+    assert samebits_here("eval", "one", "--against", "two", cwd=tmp_path).returncode == 0
     one, two = sorted(drawn)
     assert one.startswith("one: synchronous, mean ")
     assert two.startswith("two: synchronous, mean ")
@@ -111,7 +111,7 @@ def test_against_keeps_both_curves(tmp_path, monkeypatch):
     ],
 )
 def test_values_of_the_wrong_shape(model, values, message):
-    with pytest.raises(WeftError) as caught:
+    with pytest.raises(SamebitsError) as caught:
         build(model, values)
     assert message in str(caught.value)
     assert "--set" in str(caught.value)
@@ -119,7 +119,7 @@ def test_values_of_the_wrong_shape(model, values, message):
 
 @pytest.mark.parametrize(("value", "rule"), [([1], "a longer list"), ([1, 2, 3], "a list of at most 2")])
 def test_pairs_that_are_none(value, rule):
-    with pytest.raises(WeftError, match=rf"operators is .*; it must be {rule}; use --set operators="):
+    with pytest.raises(SamebitsError, match=rf"operators is .*; it must be {rule}; use --set operators="):
         build(discover()["graph"].config, {"operators": value})
 
 
@@ -178,32 +178,33 @@ def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, secon
 def test_a_process_that_compiles_says_so(tmp_path):
     """A program with an empty cache; nothing else of it is slow."""
     code = (
-        "import sys\nfrom weft.cli import common\ncommon.CompilingNotice.SECONDS = 0.0\nfrom weft.cli import main\n"
-        "sys.argv = ['weft', 'predict', 'run', '(and x x)']\nmain()"
+        "import sys\nfrom samebits.cli import common\ncommon.CompilingNotice.SECONDS = 0.0\n"
+        "from samebits.cli import main\n"
+        "sys.argv = ['samebits', 'predict', 'run', '(and x x)']\nmain()"
     )
     run_of("boolean", "run", tmp_path)
     for expected in (True, False):
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-            env={**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "cache")},
+            env={**os.environ, "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")},
         )  # fmt: skip
         assert ("compiling kernels, once on this machine" in done.stderr) == expected
 
 
 def test_the_version_is_told(tmp_path):
-    done = weft_here("--version", cwd=tmp_path)
+    done = samebits_here("--version", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.split()[0] == "weft"
+    assert done.stdout.split()[0] == "samebits"
 
 
 def test_one_count_is_no_comparison(tmp_path):
-    done = weft_here("verify", "life", "--workers", "2", cwd=tmp_path)
+    done = samebits_here("verify", "life", "--workers", "2", cwd=tmp_path)
     assert done.returncode == 2
     assert "name two or more" in done.stderr
 
 
 def test_a_preset_without_a_name_is_refused(tmp_path):
-    done = weft_here("train", "life", "--preset", "", cwd=tmp_path)
+    done = samebits_here("train", "life", "--preset", "", cwd=tmp_path)
     assert done.returncode == 2
     assert "preset" in done.stderr
 
@@ -221,7 +222,7 @@ def test_ctrl_c_while_loading_ends_without_a_word(monkeypatch):
     def pressed():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weft.cli.main", pressed)
+    monkeypatch.setattr("samebits.cli.main", pressed)
     with pytest.raises(SystemExit) as ended:
         command()
     assert ended.value.code == 130

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from weft import api
-from weft.config import override
-from weft.engine.params import spans, views, weights_hash
-from weft.engine.train import Trainer, resolve
-from weft.engine.workers import Workers
-from weft.verify.bits import compare
-from weft.verify.gradients import compiled_gradient, finite_difference_error, spread_params
+from samebits import api
+from samebits.config import override
+from samebits.engine.params import spans, views, weights_hash
+from samebits.engine.train import Trainer, resolve
+from samebits.engine.workers import Workers
+from samebits.verify.bits import compare
+from samebits.verify.gradients import compiled_gradient, finite_difference_error, spread_params
 
 COUNTS = (1, 2, 3, 5)
 

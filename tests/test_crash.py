@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import weft as api
-from tests.helpers import TIMEOUT, sets, start, weft, weft_here, weights_line
-from weft.api import open_run
-from weft.engine import checkpoint as checkpoints
-from weft.engine.checkpoint import Checkpoint, TrainState
-from weft.engine.runfolder import RunFolder
-from weft.errors import WeftError
-from weft.families import find_preset, find_task
+import samebits as api
+from samebits.api import open_run
+from samebits.engine import checkpoint as checkpoints
+from samebits.engine.checkpoint import Checkpoint, TrainState
+from samebits.engine.runfolder import RunFolder
+from samebits.errors import SamebitsError
+from samebits.families import find_preset, find_task
+from tests.helpers import TIMEOUT, samebits, samebits_here, sets, start, weights_line
 
 # Plateau is the schedule with a memory, evaluations make extra checkpoints, pruning renames and deletes.
 SETTINGS = {
@@ -91,7 +91,7 @@ def finish_and_compare(place: Path, workers: int = 1, real: bool = True, **chang
     """Resume a few steps beyond what was reached; weights and metrics.csv equal those of a straight run."""
     total = max(rows(place), 0) + 13
     left = saved(place)
-    done = (weft if real else weft_here)("resume", "run", "--steps", total, "--workers", workers, cwd=place)
+    done = (samebits if real else samebits_here)("resume", "run", "--steps", total, "--workers", workers, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     settings = {**SETTINGS, **changed, "steps": total, "keep": 10**6}
@@ -128,7 +128,7 @@ def test_killed_before_the_first_checkpoint(tmp_path, after):
     process = begin(tmp_path, **never)
     kill_when(process, lambda: (tmp_path / "run/config.toml").exists() and rows(tmp_path) >= after)
     assert saved(tmp_path) == []
-    refused = weft_here("eval", "run", cwd=tmp_path)
+    refused = samebits_here("eval", "run", cwd=tmp_path)
     assert refused.returncode == 2
     assert "there is no checkpoint" in refused.stderr
     finish_and_compare(tmp_path, 2, **never)
@@ -148,7 +148,7 @@ def test_killed_while_a_checkpoint_is_written(tmp_path):
     kill_when(process, lambda: bool(in_writing(tmp_path) and saved(tmp_path)))
     assert in_writing(tmp_path)  # the half-written one is there …
     assert api.load(tmp_path / "run").weights.size == 2928  # … and not taken for a checkpoint
-    assert weft_here("eval", "run", cwd=tmp_path).returncode == 0
+    assert samebits_here("eval", "run", cwd=tmp_path).returncode == 0
     finish_and_compare(tmp_path)
 
 
@@ -176,12 +176,12 @@ def test_a_killed_process_lets_go_of_the_folder(tmp_path):
         while process.poll() is None and rows(tmp_path) < 3:
             time.sleep(0.001)
         halted(process)
-        refused = weft_here("resume", "run", cwd=tmp_path)
+        refused = samebits_here("resume", "run", cwd=tmp_path)
     finally:
         process.kill()
         process.communicate(timeout=TIMEOUT)
     assert refused.returncode == 2
-    assert "in use by another weft process" in refused.stderr
+    assert "in use by another samebits process" in refused.stderr
     finish_and_compare(tmp_path, real=False)
 
 
@@ -189,7 +189,7 @@ def test_a_killed_process_lets_go_of_the_folder(tmp_path):
 
 
 class Killed(BaseException):
-    """Nothing in weft may catch it; what weft tidies up on the way out happens after the copy was taken."""
+    """Nothing in samebits may catch it; what samebits tidies up on the way out happens after the copy was taken."""
 
 
 LAYOUT = [("a", (2, 3)), ("b", (4,))]
@@ -259,7 +259,7 @@ def contents(folder: Path) -> dict[int, bytes]:
 
 
 def tidy(folder: Path) -> dict[int, bytes]:
-    """What weft resume does first; then only sound checkpoints are left."""
+    """What samebits resume does first; then only sound checkpoints are left."""
     checkpoints.clean(folder)
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
     return contents(folder)
@@ -338,7 +338,7 @@ def test_a_kill_at_any_moment_of_tidying(two, tmp_path, monkeypatch):
 
 def test_a_kill_at_any_moment_of_writing_the_config(tmp_path, monkeypatch):
     """config.toml is the old one or the new one; a run whose config was begun again is still a run."""
-    monkeypatch.setattr("weft.engine.runfolder.made_with", dict)  # asks git each time
+    monkeypatch.setattr("samebits.engine.runfolder.made_with", dict)  # asks git each time
     api.train("life", preset="small", workers=1, out=tmp_path / "run", steps=2)
 
     def longer(folder: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_torn_checkpoint_is_never_believed(two):
         whole = path.read_bytes()
         for length in {0, 1, len(whole) // 2, len(whole) - 1}:
             path.write_bytes(whole[:length])
-            with pytest.raises(WeftError, match=r"cut short|altered"):
+            with pytest.raises(SamebitsError, match=r"cut short|altered"):
                 checkpoints.load(two / "step-2", LAYOUT, HASH)
         path.write_bytes(whole)
     assert contents(two)[2] == make(2, 2).params.tobytes()
@@ -382,7 +382,7 @@ def test_a_torn_checkpoint_is_never_believed(two):
 
 def test_a_kill_at_any_moment_of_making_the_folder(tmp_path, monkeypatch):
     """Either it is a run that resume continues, or train can be told to make it again."""
-    monkeypatch.setattr("weft.engine.runfolder.made_with", dict)
+    monkeypatch.setattr("samebits.engine.runfolder.made_with", dict)
     family, _ = find_task("life")
     config = find_preset("life", "small")
     (tmp_path / "nothing").mkdir()

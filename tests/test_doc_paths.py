@@ -11,7 +11,7 @@ from tests.pages import PAGES, ROOT, blocks, prose
 FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci")
 # Files a run, an export or a reader makes; and what docs/new-family.md makes.
 MADE = {
-    "runs/", "checkpoints/", "plots/", "src/weft/families/mlp/", "tests/families/mlp/", "config.json", "state.json",
+    "runs/", "checkpoints/", "plots/", "src/samebits/families/mlp/", "tests/families/mlp/", "config.json", "state.json",
     "tokenizer.json", "other.txt", "picture.png",
 }  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_files_named_are_there(page):
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_the_drawn_tree_is_the_one_there(page):
-    (drawn,) = (block for _, _, block in blocks(text_of(page)) if block.startswith("src/weft/\n"))
+    (drawn,) = (block for _, _, block in blocks(text_of(page)) if block.startswith("src/samebits/\n"))
     paths = [path for path in tree(drawn) if "NAME" not in path]
     assert len(paths) > 10
     assert [path for path in paths if f"/{path}" not in THERE] == []

@@ -1,7 +1,7 @@
 """Every command of the documentation runs as typed.
 
 A page's commands run in its order, in one folder: what one makes, a later one uses. Trainings are short here (SHORT).
-`weft bench` goes as far as the clock: what it would time is looked up, not timed, since peers compile for minutes
+`samebits bench` goes as far as the clock: what it would time is looked up, not timed, since peers compile for minutes
 (tests/bench and tests/test_cli.py time in small). docs/new-family.md has a test of its own, test_new_family.py.
 """
 
@@ -20,13 +20,13 @@ import pytest
 import typer
 from PIL import Image
 
-import weft as package
-from tests.helpers import TIMEOUT, weft_here
+import samebits as package
+from samebits import api
+from samebits.bench.measurements import MEASUREMENTS
+from samebits.cli import app
+from samebits.config import override
+from tests.helpers import TIMEOUT, samebits_here
 from tests.pages import PAGES, ROOT, items, prose
-from weft import api
-from weft.bench.measurements import MEASUREMENTS
-from weft.cli import app
-from weft.config import override
 
 SHORT = {"steps": 2, "expressions": 200, "most_steps": 3}  # where a config has these keys
 CANNOT_RUN = {
@@ -34,25 +34,29 @@ CANNOT_RUN = {
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make lint": "it installs, and is a part of make test",
-    "make demo": "it installs; the weft commands it gives are run",
-    "make bench": "it installs; the weft commands it gives are run",
+    "make demo": "it installs; the samebits commands it gives are run",
+    "make bench": "it installs; the samebits commands it gives are run",
     "make PYTHON=/path/to/python3.11 test": "there is no such interpreter",
-    "pip install 'weft[bpe]'": "it needs a network; make test has installed it",
+    "pip install .": "it needs a network",
+    "pip install '.[bpe]'": "it needs a network",
+    "pip install tokenizers": "it needs a network; make test has installed it",
 }
-ADDED_TO = {"docs/gpt.md": "weft train gpt --data input.txt"}  # what the fragments in the page's table are added to
+ADDED_TO = {"docs/gpt.md": "samebits train gpt --data input.txt"}  # what the fragments in the page's table are added to
 TASK = "boolean"  # any will do
 GRIDS = np.random.default_rng(0).integers(0, 2, (1, 6, 6, 8))
 RING = package.distance.Graph("abc", [(0, 1), (1, 2), (2, 0)])
 GIVEN = {  # names that the Python of a page takes for granted
     "README.md": {"grids": GRIDS, "targets": GRIDS[..., 0], "a": RING, "b": package.distance.Graph("ab", [(0, 1)])}
 }
-bench, verify = (sys.modules[f"weft.cli.{verb}"] for verb in ("bench", "verify"))  # modules, not the verbs' functions
+bench, verify = (
+    sys.modules[f"samebits.cli.{verb}"] for verb in ("bench", "verify")
+)  # modules, not the verbs' functions
 VERBS = typer.main.get_command(app).commands
 
 
 def pairs_of_the_page() -> str:
     """The pairs that the graph family's README shows."""
-    text = (ROOT / "src/weft/families/graph/README.md").read_text(encoding="utf-8")
+    text = (ROOT / "src/samebits/families/graph/README.md").read_text(encoding="utf-8")
     return "\n".join(re.findall(r"^    (\{.*\})$", text, re.MULTILINE))
 
 
@@ -83,7 +87,7 @@ def place(tmp_path, monkeypatch):
 
 
 def is_name_only(words):
-    """`weft eval` names a verb, and perhaps options; without its argument it is no command."""
+    """`samebits eval` names a verb, and perhaps options; without its argument it is no command."""
     needed = any(parameter.param_type_name == "argument" for parameter in VERBS[words[1]].params)
     return needed and all(word.startswith("-") for word in words[2:]) and not {"--all", "--tables"} & {*words}
 
@@ -101,8 +105,8 @@ class Reader:
 
     def type(self, command):
         words = shlex.split(command)
-        if words[0] == "weft":
-            self.weft(words)
+        if words[0] == "samebits":
+            self.samebits(words)
         else:
             assert words[0] == "python", f"{command}: run it here, or say in CANNOT_RUN why not"
             alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # PyTorch's threads would spin against whoever else is there
@@ -111,12 +115,12 @@ class Reader:
             )
             assert done.returncode == 0, f"{command}\n{done.stderr}"
 
-    def weft(self, words):
+    def samebits(self, words):
         if is_name_only(words):
             assert {word for word in words if word.startswith("-")} <= options_of(words[1]), words
             return
         meant = {"DIR": self.last, "FILE": "input.txt", "TASK": TASK}
-        done = weft_here(*(meant.get(word, word) for word in words[1:]), cwd=self.place)
+        done = samebits_here(*(meant.get(word, word) for word in words[1:]), cwd=self.place)
         assert done.returncode == 0, f"{shlex.join(words)}\n{done.stderr}"
         if words[1] == "train":
             self.last = re.search(r"^run (.*)$", done.stdout, re.MULTILINE)[1]
@@ -145,7 +149,7 @@ def test_make_knows_its_targets_and_they_give_commands_that_run(command, place):
     )
     assert given.returncode == 0, given.stderr
     reader = Reader("Makefile", place)
-    found = re.findall(r"^\S*/bin/(weft .*)$", given.stdout, re.MULTILINE)
+    found = re.findall(r"^\S*/bin/(samebits .*)$", given.stdout, re.MULTILINE)
     assert bool(found) == (command in ("make demo", "make bench"))
     for line in found:
         reader.type(line)
@@ -158,6 +162,6 @@ def test_what_cannot_run_is_still_said():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_options_exist(page):
-    spans = re.findall(r"`((?:weft |--)[^`\n]*)`", prose((ROOT / page).read_text(encoding="utf-8")))
+    spans = re.findall(r"`((?:samebits |--)[^`\n]*)`", prose((ROOT / page).read_text(encoding="utf-8")))
     known = {"--help"}.union(*map(options_of, VERBS))
     assert {word for span in spans for word in re.findall(r"(?<!\S)--[a-z-]+", span)} - known == set()

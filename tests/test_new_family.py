@@ -1,4 +1,4 @@
-"""docs/new-family.md, followed to the letter: its commands typed, its files written, in a copy of weft."""
+"""docs/new-family.md, followed to the letter: its commands typed, its files written, in a copy of samebits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CANNOT_RUN = {"make test": "it is what runs this test"}
 
 
 def type_in(place, command):
-    """A shell line, as typed, where `weft` and `python` are the copy's."""
+    """A shell line, as typed, where `samebits` and `python` are the copy's."""
     env = {
         **os.environ,
         "PYTHONPATH": str(place / "src"),
-        "WEFT_CACHE_DIR": str(place / "cache"),
+        "SAMEBITS_CACHE_DIR": str(place / "cache"),
         "PYTEST_ADDOPTS": f"-p no:cacheprovider --junit-xml={place / 'report.xml'}",
     }
     env.pop("COVERAGE_PROCESS_CONFIG", None)  # the copy is not what coverage is asked about
-    functions = f'python() {{ "{sys.executable}" "$@"; }}; weft() {{ python -m weft "$@"; }}; '
+    functions = f'python() {{ "{sys.executable}" "$@"; }}; samebits() {{ python -m samebits "$@"; }}; '
     return subprocess.run(
         ["bash", "-c", functions + command], cwd=place, env=env, capture_output=True, text=True, timeout=TIMEOUT
     )
@@ -61,18 +61,18 @@ def test_the_page_makes_a_family_that_keeps_the_contract(tmp_path):
     for kind, text, heading in said:
         if kind == "python":
             (tmp_path / re.search(r"`(.+)`", heading)[1]).write_text(text, encoding="utf-8")
-        elif text not in CANNOT_RUN and len(text.split()) > 2:  # `weft eval` alone is a name
+        elif text not in CANNOT_RUN and len(text.split()) > 2:  # `samebits eval` alone is a name
             done = type_in(tmp_path, text)
             assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
             printed[text] = done.stdout
             if "pytest" in text:
                 ran.append(passed(tmp_path))
     assert ran == [contract_tests(), contract_tests("jit_off")]
-    assert "the same bits for 1, 2, 3, 5 workers" in printed["weft verify spirals --gradients"]
-    assert re.search(r"│ 10,000 │ +0 │", printed["weft eval runs/spirals"])  # what `expect` says
-    assert "spirals" in type_in(tmp_path, "weft tasks").stdout
+    assert "the same bits for 1, 2, 3, 5 workers" in printed["samebits verify spirals --gradients"]
+    assert re.search(r"│ 10,000 │ +0 │", printed["samebits eval runs/spirals"])  # what `expect` says
+    assert "spirals" in type_in(tmp_path, "samebits tasks").stdout
     linted = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "src/weft/families/mlp", "tests/families/mlp"],
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "src/samebits/families/mlp", "tests/families/mlp"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert linted.returncode == 0, linted.stdout

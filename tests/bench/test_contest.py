@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.bench import bounds, contest, runner
-from weft.bench.cases import compared
-from weft.bench.contest import Contestant, compare_with_ideal, open_field, prove, torch_hashes
-from weft.bench.peers import PEERS, Peer, extra_of
-from weft.bench.profile import peak_megabytes
-from weft.bench.runner import Spec
-from weft.config import override
-from weft.errors import WeftError
-from weft.families import discover, find_preset, find_task
+from samebits.bench import bounds, contest, runner
+from samebits.bench.cases import compared
+from samebits.bench.contest import Contestant, compare_with_ideal, open_field, prove, torch_hashes
+from samebits.bench.peers import PEERS, Peer
+from samebits.bench.profile import peak_megabytes
+from samebits.bench.runner import Spec
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset, find_task
 
 FAMILY, TASK = find_task("life")
 CONFIG = find_preset("life", "small")
@@ -25,9 +25,9 @@ CONFIG = find_preset("life", "small")
 
 def test_ratios():
     rows = [
-        {"system": "weft", "threads": 1, "median": 8.0},
-        {"system": "weft", "threads": 2, "median": 5.0},
-        {"system": "weft", "threads": 4, "median": 5.0},
+        {"system": "samebits", "threads": 1, "median": 8.0},
+        {"system": "samebits", "threads": 2, "median": 5.0},
+        {"system": "samebits", "threads": 4, "median": 5.0},
         {"system": "peer", "threads": 2, "median": 50.0},
         {"system": "bound", "threads": 1, "median": 4.0},
     ]
@@ -46,9 +46,9 @@ def test_a_peer_with_other_losses_is_left_out():
         assert row is not None
         assert row["absent"].startswith("not the same model: its first losses are [")
         assert field.contestants == []
-        ours = field.enter("weft", 1).first["losses"]
+        ours = field.enter("samebits", 1).first["losses"]
         assert field.enter_peer(peer, 1, ours) is None
-        assert [contestant.system for contestant in field.contestants] == ["weft", "PyTorch eager"]
+        assert [contestant.system for contestant in field.contestants] == ["samebits", "PyTorch eager"]
         field.contestants[1].take_turn(3)
         found = field.contestants[1].row()
     assert found["steps"] == 3
@@ -58,11 +58,11 @@ def test_a_peer_with_other_losses_is_left_out():
 
 def test_a_peer_that_is_not_there_or_breaks_is_named_and_no_error():
     with open_field(FAMILY, CONFIG, lambda text: None) as field:
-        absent = field.enter_peer(Peer("nobody", "x", ("weft_has_no_such_package",), {}), 1, [])
-        assert absent == {"system": "nobody", "threads": 1, "absent": "weft_has_no_such_package not installed"}
+        absent = field.enter_peer(Peer("nobody", "x", ("samebits_has_no_such_package",), {}), 1, [])
+        assert absent == {"system": "nobody", "threads": 1, "absent": "samebits_has_no_such_package not installed"}
         broken = field.enter_peer(Peer("broken", "no_such_module", (), {}), 1, [])
         assert broken is not None
-        assert "No module named 'weft.bench.peers.no_such_module'" in broken["absent"]
+        assert "No module named 'samebits.bench.peers.no_such_module'" in broken["absent"]
 
 
 def test_peak_memory_is_of_the_measuring_process_alone():
@@ -71,47 +71,47 @@ def test_peak_memory_is_of_the_measuring_process_alone():
     mine = peak_megabytes()
     assert mine > held.nbytes / 2**20
     with open_field(FAMILY, CONFIG, lambda text: None) as field:
-        contestant = field.enter("weft", 1)
+        contestant = field.enter("samebits", 1)
         contestant.take_turn(1)
         assert 1 < contestant.row()["peak_megabytes"] < mine - held.nbytes / 2**21
 
 
 def test_a_measuring_process_that_dies_is_an_error():
-    contestant = Contestant("weft", Spec("no such family", {}, 1))
-    with pytest.raises(WeftError, match="measuring process of weft ended with 1: KeyError"):
+    contestant = Contestant("samebits", Spec("no such family", {}, 1))
+    with pytest.raises(SamebitsError, match="measuring process of samebits ended with 1: KeyError"):
         contestant.first_steps()
     contestant.close()
 
 
 def test_a_measuring_process_that_dies_between_turns_is_an_error():
     with open_field(FAMILY, CONFIG, lambda text: None) as field:
-        contestant = field.enter("weft", 1)
+        contestant = field.enter("samebits", 1)
         contestant._process.kill()
         contestant._process.wait()
-        with pytest.raises(WeftError, match="measuring process of weft ended with -9: it said nothing"):
+        with pytest.raises(SamebitsError, match="measuring process of samebits ended with -9: it said nothing"):
             contestant.take_turn(1)
 
 
 def test_nothing_wrong_is_timed(monkeypatch):
     assert prove(FAMILY, TASK, CONFIG, [1, 2])["largest_gradient_error"] < 1e-6
     wrong = FAMILY.__class__(**{**vars(FAMILY), "reference": lambda *ignored: 1.0})
-    with pytest.raises(WeftError, match=r"the reference says 1\.0"):
+    with pytest.raises(SamebitsError, match=r"the reference says 1\.0"):
         prove(wrong, TASK, CONFIG, [1])
     monkeypatch.setattr(contest, "finite_difference_error", lambda family, config: 1e-3)
-    with pytest.raises(WeftError, match=r"off by 1\.0e-03"):
+    with pytest.raises(SamebitsError, match=r"off by 1\.0e-03"):
         prove(FAMILY, TASK, CONFIG, [1])
 
 
 def test_hashes_need_a_pytorch_peer(monkeypatch):
-    """What is missing is named with the extra that has it; a family without a peer is not told to install one."""
+    """What is missing is named, with the command that installs it; a family without a peer is told so."""
     nameless = FAMILY.__class__(**{**vars(FAMILY), "name": "nameless"})
-    with pytest.raises(WeftError, match="nameless has no PyTorch peer; leave --peers out"):
+    with pytest.raises(SamebitsError, match="nameless has no PyTorch peer; leave --peers out"):
         torch_hashes(nameless, CONFIG, [1], 1)
     graph, _ = find_task("boolean")
-    for absent, extras in ((["torch_geometric"], "peers"), (["torch", "torch_geometric"], "peers,torch")):
+    for absent, names in ((["torch_geometric"], "torch-geometric"), (["torch", "networkx"], "torch networkx")):
         monkeypatch.setattr(contest, "missing", lambda peer, absent=absent: absent)
-        message = rf"peer of graph needs {', '.join(absent)}, not installed; .*'weft\[{extras}\]'"
-        with pytest.raises(WeftError, match=message):
+        message = rf"peer of graph needs {', '.join(absent)}, not installed; .*pip install {names},"
+        with pytest.raises(SamebitsError, match=message):
             torch_hashes(graph, CONFIG, [1], 1)
 
 
@@ -119,9 +119,8 @@ def test_every_package_of_a_peer_is_in_an_extra_of_ours():
     extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    for package in {package for peers in PEERS.values() for peer in peers for package in peer.needs}:
-        held = [re.split("[<>=]", name)[0].replace("-", "_") for name in extras[extra_of(package)]]
-        assert package in held
+    held = {re.split("[<>=]", name)[0].replace("-", "_") for name in (*extras["torch"], *extras["peers"])}
+    assert {package for peers in PEERS.values() for peer in peers for package in peer.needs} <= held
 
 
 def test_bounds():

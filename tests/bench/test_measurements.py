@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from tests.helpers import snapshot, weft_here
-from weft.bench import distances, measurements, sampling
-from weft.bench.cases import Found, Measurement, compared, row
-from weft.config import override
-from weft.errors import WeftError
-from weft.families import discover
-from weft.families.gpt.config import TASKS
+from samebits.bench import distances, measurements, sampling
+from samebits.bench.cases import Found, Measurement, compared, row
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families import discover
+from samebits.families.gpt.config import TASKS
+from tests.helpers import samebits_here, snapshot
 
 TINY = {"tiny": override(TASKS["gpt"].presets["small"], {"context": 40})}
 QUICK = {"sizes": (3, 4), "alone": (5,), "pairs": 3, "table": (4, 3)}
@@ -26,11 +26,11 @@ def systems(found):
 def test_ratios_of_times_and_of_rates():
     rows = compared(
         [
-            row("times", "weft", 1, "ms a pair", [8.0, 6.0, 4.0]),
-            row("times", "weft", 2, "ms a pair", [2.0, 3.0, 4.0]),
+            row("times", "samebits", 1, "ms a pair", [8.0, 6.0, 4.0]),
+            row("times", "samebits", 2, "ms a pair", [2.0, 3.0, 4.0]),
             row("times", "peer", 2, "ms a pair", [30.0]),
             row("times", "peer", 4, "ms a pair", [30.0]),
-            row("rates", "weft", 1, "tokens/s", [100.0]),
+            row("rates", "samebits", 1, "tokens/s", [100.0]),
             row("rates", "peer", 1, "tokens/s", [25.0]),
         ]
     )
@@ -43,10 +43,10 @@ def test_ratios_of_times_and_of_rates():
 def test_distances_by_size_and_the_table_by_workers():
     found = distances.distances([1, 2], **QUICK)
     assert systems(found) == [
-        ("edit distance, 3 nodes", "weft", 1), ("edit distance, 3 nodes", "networkx", 1),
-        ("edit distance, 4 nodes", "weft", 1), ("edit distance, 4 nodes", "networkx", 1),
-        ("edit distance, 5 nodes", "weft", 1),
-        ("all pairs of 4 graphs of 3 nodes", "weft", 1), ("all pairs of 4 graphs of 3 nodes", "weft", 2),
+        ("edit distance, 3 nodes", "samebits", 1), ("edit distance, 3 nodes", "networkx", 1),
+        ("edit distance, 4 nodes", "samebits", 1), ("edit distance, 4 nodes", "networkx", 1),
+        ("edit distance, 5 nodes", "samebits", 1),
+        ("all pairs of 4 graphs of 3 nodes", "samebits", 1), ("all pairs of 4 graphs of 3 nodes", "samebits", 2),
     ]  # fmt: skip
     assert all(len(row["medians"]) == distances.ROUNDS for row in found.rows)
     assert json.loads(json.dumps(found._asdict())) == found._asdict()
@@ -57,9 +57,9 @@ def test_no_time_is_recorded_for_wrong_distances(monkeypatch):
         distance = -1.0
 
     monkeypatch.setattr(distances, "graph_edit_distance", lambda a, b: Wrong)
-    with pytest.raises(WeftError, match=r"at 3 nodes our distances .* are not networkx's"):
+    with pytest.raises(SamebitsError, match=r"at 3 nodes our distances .* are not networkx's"):
         distances.distances([1], **QUICK)
-    with pytest.raises(WeftError, match="first row is not what its pairs give"):
+    with pytest.raises(SamebitsError, match="first row is not what its pairs give"):
         distances.distances([1], **QUICK | {"sizes": (), "alone": ()})
 
 
@@ -69,21 +69,21 @@ def test_no_time_is_recorded_for_tables_that_differ(monkeypatch):
             self.distance = np.full((4, 4), float(workers))
 
     monkeypatch.setattr(distances, "matrix", lambda graphs, workers: Table(workers))
-    with pytest.raises(WeftError, match=r"worker counts \[1, 2\] give different distances"):
+    with pytest.raises(SamebitsError, match=r"worker counts \[1, 2\] give different distances"):
         distances.distances([1, 2], **QUICK | {"sizes": (), "alone": ()})
 
 
 def test_sampling_both_ways():
     found = sampling.sampling([1], TINY)
     case = "gpt tiny writing, context 40"
-    assert systems(found) == [(case, "weft", 1), (case, "without the cache", 1)]
+    assert systems(found) == [(case, "samebits", 1), (case, "without the cache", 1)]
     ours, theirs = found.rows
     assert theirs["times_slower"] == ours["median"] / theirs["median"]
 
 
 def test_no_time_is_recorded_for_other_texts(monkeypatch):
     monkeypatch.setattr(sampling, "full_forward", lambda model, prompt, count, team: np.full(count, -1))
-    with pytest.raises(WeftError, match="different texts"):
+    with pytest.raises(SamebitsError, match="different texts"):
         sampling.sampling([1], TINY)
 
 
@@ -94,7 +94,7 @@ def measured(monkeypatch):
 
     def measure(counts):
         asked.append(list(counts))
-        rows = [row("a case", "weft", count, "ms", [4.0 / count]) for count in counts]
+        rows = [row("a case", "samebits", count, "ms", [4.0 / count]) for count in counts]
         return Found({"seed": 0}, "one = two", compared([*rows, row("a case", "slow", 1, "ms", [400.0])]))
 
     monkeypatch.setitem(measurements.MEASUREMENTS, "packed", Measurement("quick", measure))
@@ -102,7 +102,7 @@ def measured(monkeypatch):
 
 
 def test_a_measurement_shows_a_table_and_keeps_a_record(measured, tmp_path):
-    done = weft_here("bench", "packed", "--workers", "1,4", cwd=tmp_path)
+    done = samebits_here("bench", "packed", "--workers", "1,4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert measured == [[1, 4]]
     assert "checked first: one = two" in done.stdout
@@ -113,18 +113,18 @@ def test_a_measurement_shows_a_table_and_keeps_a_record(measured, tmp_path):
     assert f"wrote {path.relative_to(tmp_path)}" in done.stdout
     record = json.loads(path.read_text())
     assert (record["name"], record["measurement"]) == ("bench-packed", "packed")
-    assert record["command"] == "weft bench packed --workers 1,4"
+    assert record["command"] == "samebits bench packed --workers 1,4"
     assert record["proof"] == "one = two"
     assert record["machine"]["commit"]
     assert record["machine"]["networkx"]
     assert [found["median"] for found in record["rows"]] == [4.0, 1.0, 400.0]
-    weft_here("bench", "packed", "--no-record", cwd=tmp_path)
+    samebits_here("bench", "packed", "--no-record", cwd=tmp_path)
     assert len(list((tmp_path / "benchmarks/results").iterdir())) == 1
 
 
 @pytest.mark.parametrize("words", [["--steps", 3], ["--preset", "small"], ["--batch-size", 3], ["--copies"]])
 def test_options_of_training_are_refused(words, measured, tmp_path):
-    done = weft_here("bench", "packed", *words, cwd=tmp_path)
+    done = samebits_here("bench", "packed", *words, cwd=tmp_path)
     assert done.returncode == 2
     assert "bench packed takes --workers and --no-record only" in done.stderr
     assert measured == []
@@ -132,7 +132,7 @@ def test_options_of_training_are_refused(words, measured, tmp_path):
 
 
 def test_an_unknown_name_lists_everything(tmp_path):
-    done = weft_here("bench", "distance", cwd=tmp_path)
+    done = samebits_here("bench", "distance", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing called 'distance' to measure; did you mean distances" in done.stderr
     tasks = [task for family in discover().values() for task in family.tasks]
@@ -150,24 +150,24 @@ def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measur
     asked = []
 
     def broken(counts):
-        raise WeftError("no answer")
+        raise SamebitsError("no answer")
 
     def task(name, preset, counts, steps, settings, peers, copies, record, command):
         asked.append((name, preset, peers, record, command))
 
     for name in ("distances", "sampling"):
         monkeypatch.setitem(measurements.MEASUREMENTS, name, Measurement("broken", broken))
-    monkeypatch.setattr("weft.cli.bench.bench_task", task)
-    done = weft_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
+    monkeypatch.setattr("samebits.cli.bench.bench_task", task)
+    done = samebits_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
     assert done.returncode == 2
     assert "distances left out: no answer" in done.stderr
     assert "could not measure distances, sampling;" in done.stderr
     # A record's command measures that record alone.
     words = "--workers 1,2 --peers --steps 7"
-    assert ("gpt", "full", True, True, f"weft bench gpt --preset full {words}") in asked
-    assert ("boolean", "timing", True, True, f"weft bench boolean --preset timing {words}") in asked
+    assert ("gpt", "full", True, True, f"samebits bench gpt --preset full {words}") in asked
+    assert ("boolean", "timing", True, True, f"samebits bench boolean --preset timing {words}") in asked
     assert [entry[:2] for entry in asked] == [
         job for family in discover().values() for job in measurements.timed_presets(family)
     ]
     (path,) = (tmp_path / "benchmarks/results").iterdir()
-    assert json.loads(path.read_text())["command"] == "weft bench packed --workers 1,2"
+    assert json.loads(path.read_text())["command"] == "samebits bench packed --workers 1,2"

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weft.bench import packed
-from weft.config import override
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca.model import LogicModel
+from samebits.bench import packed
+from samebits.config import override
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca.model import LogicModel
 
 FAMILY = discover()["logic_ca"]
 
@@ -41,13 +41,13 @@ def test_a_circuit_that_differs_is_refused(board):
     assert gate >= 0, "no output is a gate: draw another circuit"
     ops[gate] ^= 15
     board.__dict__["circuit"] = replace(circuit, ops=ops)
-    with Workers(1) as team, pytest.raises(WeftError, match="differ from the unpacked model"):
+    with Workers(1) as team, pytest.raises(SamebitsError, match="differ from the unpacked model"):
         packed.check_equal(board, 40, 1, team)
 
 
 def test_a_rule_that_is_not_life_is_refused():
     model = untrained("life", {})
-    with Workers(1) as team, pytest.raises(WeftError, match="differ from the rule of Life"):
+    with Workers(1) as team, pytest.raises(SamebitsError, match="differ from the rule of Life"):
         packed.check_equal(model, 40, 2, team)
 
 
@@ -58,11 +58,11 @@ def test_the_record_holds_every_grid_and_the_ratio(board, monkeypatch):
     small, large = (f"checkerboard, {gates} gates, {side}×{side} cells" for side in (32, 64))
     assert sorted((row["case"], row["threads"], row["system"]) for row in found.rows) == [
         (case, count, system)
-        for case, systems in ((small, ("unpacked", "weft")), (large, ("weft",)))
+        for case, systems in ((small, ("unpacked", "samebits")), (large, ("samebits",)))
         for count in (1, 2)
         for system in systems
     ]
     rates = {(row["case"], row["threads"], row["system"]): row for row in found.rows}
     slow = rates[small, 2, "unpacked"]
-    assert slow["times_slower"] == rates[small, 2, "weft"]["median"] / slow["median"]
+    assert slow["times_slower"] == rates[small, 2, "samebits"]["median"] / slow["median"]
     assert json.loads(json.dumps(found._asdict())) == found._asdict()

@@ -1,16 +1,16 @@
 """A peer that computes something else is no peer: its first losses and weights are ours. (The compiled variants are the
-same source; `weft bench` holds them to the same rule whenever it times them.)"""
+same source; `samebits bench` holds them to the same rule whenever it times them.)"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from weft.bench import runner
-from weft.bench.contest import LOSS_TOLERANCE
-from weft.bench.peers import PEERS, Peer, missing
-from weft.bench.runner import Spec
-from weft.families import discover
+from samebits.bench import runner
+from samebits.bench.contest import LOSS_TOLERANCE
+from samebits.bench.peers import PEERS, Peer, missing
+from samebits.bench.runner import Spec
+from samebits.families import discover
 
 STEPS = 4
 # XLA compiles for seconds, so JAX sees two tasks only: fire masks and a border of zeros, and a torus.
@@ -41,7 +41,7 @@ def test_a_peer_trains_the_same_model(name, what, peer):
     same = found.presets["timing"] if peer.module == "graph_torch" else None
     chosen = same or next(check for check in found.checks if not getattr(check, "dropout", 0))
     config = chosen.model_dump(mode="json")
-    ours, weights = train(runner.weft_running(Spec(name, config, 1)))
+    ours, weights = train(runner.samebits_running(Spec(name, config, 1)))
     theirs, also = train(runner.peer_running(Spec(name, config, 1, module=peer.module, options=peer.options)))
     assert theirs == pytest.approx(ours, rel=LOSS_TOLERANCE)
     assert ours[0] != ours[-1]
@@ -52,4 +52,6 @@ def test_a_peer_trains_the_same_model(name, what, peer):
 
 
 def test_a_package_that_is_not_there_is_named():
-    assert missing(Peer("nobody", "nothing", ("numpy", "weft_has_no_such_package"), {})) == ["weft_has_no_such_package"]
+    assert missing(Peer("nobody", "nothing", ("numpy", "samebits_has_no_such_package"), {})) == [
+        "samebits_has_no_such_package"
+    ]

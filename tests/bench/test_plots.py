@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from weft.report import benchmarks, pictures, plots
+from samebits.report import benchmarks, pictures, plots
 
 MANY = 20  # more than there are colours, and than colours and lines
 

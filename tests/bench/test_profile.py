@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.bench.profile import computing, idle
+from samebits.bench.profile import computing, idle
 
 LOG = [("gradient_worker", 100, 160), ("fold_worker", 160, 170), ("optimise_worker", 175, 180)]
 

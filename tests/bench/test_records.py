@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.bench import records
+from samebits.bench import records
 
 INTEL = "\n\n".join(
     f"processor\t: {n}\nphysical id\t: {n // 4}\ncore id\t\t: {n // 2 % 2}\nmodel name\t: a CPU" for n in range(8)
@@ -28,6 +28,6 @@ def test_physical_cores_are_counted_where_the_machine_tells(text, cores, monkeyp
 
 def test_the_recorded_command_can_be_run_again(tmp_path, monkeypatch):
     words = ["bench", "life", "--set", "update=[8, 4, 2, 1]"]
-    monkeypatch.setattr("sys.argv", ["/somewhere/weft", *words])
+    monkeypatch.setattr("sys.argv", ["/somewhere/samebits", *words])
     found = json.loads(records.write_record("x", {}, folder=tmp_path).read_text())
-    assert shlex.split(found["command"]) == ["weft", *words]
+    assert shlex.split(found["command"]) == ["samebits", *words]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.helpers import snapshot, weft_here
-from weft.bench import tables
-from weft.bench.records import bench_records
+from samebits.bench import tables
+from samebits.bench.records import bench_records
+from tests.helpers import samebits_here, snapshot
 
 AFTER = "after <!-- records:none -->\nkept\n<!-- /records -->\n"
 README = "# x\n\nbefore\n<!-- records:summary -->\nold\n<!-- /records -->\n" + AFTER
@@ -24,7 +24,7 @@ def row(system, threads, median, **more):
 
 
 def record(task="life", date="2026-01-01", ours=1.0, preset="full", peers=True, cores=2, counts=(1, 2)):
-    rows = [row("weft", n, ours / n, speed_up=float(n), of_ideal=1.0, of_bound=0.25 * n) for n in counts]
+    rows = [row("samebits", n, ours / n, speed_up=float(n), of_ideal=1.0, of_bound=0.25 * n) for n in counts]
     if peers:
         rows += [row("JAX", n, 200 * ours / n, speed_up=float(n), times_slower=200.0) for n in counts]
         rows += [row("PyTorch eager", n, 50 * ours, speed_up=1.0, times_slower=50.0 * n) for n in counts]
@@ -32,21 +32,21 @@ def record(task="life", date="2026-01-01", ours=1.0, preset="full", peers=True, 
     machine = {"cpu": "a CPU(R)", "cores": cores, "commit": "abc"}
     return {
         "name": f"bench-{task}-{preset}-batch20", "family": "logic_ca", "task": task, "preset": preset, "date": date,
-        "config": {"batch_size": 20}, "command": f"weft bench {task}", "machine": machine, "rows": rows,
+        "config": {"batch_size": 20}, "command": f"samebits bench {task}", "machine": machine, "rows": rows,
     }  # fmt: skip
 
 
 def measured():
     rows = [
-        {"case": "8 nodes", "system": "weft", "threads": 1, "unit": "ms a pair", "median": 0.25, "medians": [0.25]},
+        {"case": "8 nodes", "system": "samebits", "threads": 1, "unit": "ms a pair", "median": 0.25, "medians": [0.25]},
         {"case": "8 nodes", "system": "networkx", "threads": 1, "unit": "ms a pair", "median": 1000.0, "medians": [1]},
-        {"case": "10 nodes", "system": "weft", "threads": 1, "unit": "cells/s", "median": 2.34e9, "medians": [1]},
+        {"case": "10 nodes", "system": "samebits", "threads": 1, "unit": "cells/s", "median": 2.34e9, "medians": [1]},
     ]
     rows[1]["times_slower"] = 4000.0
     machine = {"cpu": "a CPU(R)", "cores": 2, "commit": "def"}
     return {
-        "name": "bench-distances", "measurement": "distances", "date": "2026-01-01", "command": "weft bench distances",
-        "machine": machine, "rows": rows,
+        "name": "bench-distances", "measurement": "distances", "date": "2026-01-01",
+        "command": "samebits bench distances", "machine": machine, "rows": rows,
     }  # fmt: skip
 
 
@@ -71,12 +71,12 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
         {"name": "learning", "date": "2026-05-01", "rows": []},
     )
     before = snapshot(tmp_path / "benchmarks")
-    done = weft_here("bench", "--tables", cwd=tmp_path)
+    done = samebits_here("bench", "--tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "README.md").read_text()
     # The fastest peer first.
     line = "| life, batch 20 | 2 | **1.5 ms** | PyTorch eager 150 ms; JAX 300 ms | 100×, 200× as fast | 50 % |"
-    assert f"{line} `weft bench life` | abc |" in text
+    assert f"{line} `samebits bench life` | abc |" in text
     assert "| letter, batch 20 | 2 | **20 ms** | PyTorch eager 2,000 ms; JAX 4,000 ms |" in text
     assert text.startswith("# x\n\nbefore\n<!-- records:summary -->\n**2 cores**, a CPU:\n\n| what | workers |")
     assert text.endswith("<!-- /records -->\n" + AFTER)
@@ -84,7 +84,7 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
     assert (tmp_path / "docs/page.md").read_text() == "<!-- records:distances -->\n<!-- /records -->\n"  # no record
     assert snapshot(tmp_path / "benchmarks") == before
     assert done.stdout.splitlines() == ["wrote README.md", "wrote docs/pictures/bench-peers.png"]
-    again = weft_here("bench", "--tables", cwd=tmp_path)
+    again = samebits_here("bench", "--tables", cwd=tmp_path)
     assert "README.md" not in again.stdout  # nothing new, nothing written
     assert (tmp_path / "README.md").read_text() == text
 
@@ -101,12 +101,12 @@ def test_every_table_has_as_many_cells_as_its_head_and_a_part_a_machine():
 
 def test_the_full_table_has_every_system_at_every_count():
     text = tables.full_table([record(ours=4.0), measured()])
-    assert "| life, batch 20; 1 / 2 | **weft** | **4 / 2 ms** |  | 100 MB | `weft bench life` | abc |" in text
+    assert "| life, batch 20; 1 / 2 | **samebits** | **4 / 2 ms** |  | 100 MB | `samebits bench life` | abc |" in text
     assert "|  | PyTorch eager | 200 / 200 ms | 50× / 100× as fast | 100 MB |  |  |" in text
     assert "|  | L2 traffic alone | 1 ms, one core | at 25 % / 50 % of it |  |  |  |" in text
-    assert "| 8 nodes; 1 | **weft** | **0.25 ms a pair** |  |  | `weft bench distances` | def |" in text
+    assert "| 8 nodes; 1 | **samebits** | **0.25 ms a pair** |  |  | `samebits bench distances` | def |" in text
     assert "|  | networkx | 1,000 ms a pair | 4,000× as fast |  |  |  |" in text
-    assert "| 10 nodes; 1 | **weft** | **2.3 billion cells/s** |" in text
+    assert "| 10 nodes; 1 | **samebits** | **2.3 billion cells/s** |" in text
     assert "PyG" not in text
 
 
@@ -128,7 +128,7 @@ def test_scaling_needs_a_curve_and_leaves_gaps_for_counts_that_were_not_measured
 
 @pytest.mark.parametrize("page", tables.pages(ROOT), ids=lambda page: page.name)
 def test_our_pages_say_what_our_records_say(page):
-    """Red? weft bench --tables. Records that are not in the repository do not count: a user may measure."""
+    """Red? samebits bench --tables. Records that are not in the repository do not count: a user may measure."""
     results = ROOT / "benchmarks/results"
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", results], capture_output=True, text=True, check=False)
     paths = [ROOT / name for name in listed.stdout.split()] or list(results.iterdir())  # or no git here
@@ -154,7 +154,7 @@ def test_the_readme_has_its_tables():
     ],
 )
 def test_bad_calls_are_refused_and_write_nothing(words, message, tmp_path):
-    done = weft_here(*words, cwd=tmp_path)
+    done = samebits_here(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert snapshot(tmp_path) == {}
@@ -162,9 +162,9 @@ def test_bad_calls_are_refused_and_write_nothing(words, message, tmp_path):
 
 def test_no_records_and_spoilt_records_are_named(tmp_path):
     (tmp_path / "README.md").write_text(README)
-    assert "no record of weft bench" in weft_here("bench", "--tables", cwd=tmp_path).stderr
+    assert "no record of samebits bench" in samebits_here("bench", "--tables", cwd=tmp_path).stderr
     keep(tmp_path, record())
     (path,) = (tmp_path / "benchmarks/results").iterdir()
     path.write_text("{")
-    assert f"{path.relative_to(tmp_path)} is not a record" in weft_here("bench", "--tables", cwd=tmp_path).stderr
+    assert f"{path.relative_to(tmp_path)} is not a record" in samebits_here("bench", "--tables", cwd=tmp_path).stderr
     assert (tmp_path / "README.md").read_text() == README

@@ -10,7 +10,7 @@ import itertools
 
 import networkx as nx
 
-from weft.distance import Costs, Graph
+from samebits.distance import Costs, Graph
 
 
 def random_graph(rng, n, density=0.4, node_labels=3, edge_labels=1, directed=False, loops=False):

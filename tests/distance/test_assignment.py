@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from samebits.distance import Costs, Graph, bounds, graph_edit_distance
+from samebits.distance.assignment import assign
 from tests.distance.oracle import mapping_cost, random_graph
-from weft.distance import Costs, Graph, bounds, graph_edit_distance
-from weft.distance.assignment import assign
 
 
 def solve(cost):

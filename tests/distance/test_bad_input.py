@@ -4,9 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from weft.distance import Costs, Graph, bounds, graph_edit_distance, matrix
-from weft.distance.exact import MOST_NODES
-from weft.errors import WeftError
+from samebits.distance import Costs, Graph, bounds, graph_edit_distance, matrix
+from samebits.distance.exact import MOST_NODES
+from samebits.errors import SamebitsError
 
 ONE = Graph([1])
 
@@ -18,7 +18,7 @@ ONE = Graph([1])
         (nx.Graph(), "graph a has no nodes"),
         (
             Graph([0] * (MOST_NODES + 1)),
-            "graph a has 101 nodes; it must have 1 to 100; weft.distance.bounds takes up to",
+            "graph a has 101 nodes; it must have 1 to 100; samebits.distance.bounds takes up to",
         ),
         (Graph([1, 2], [(0, 1)], directed=True), "graph b is undirected and graph a is directed; .* convert one"),
         (Graph([1, 2], [(0, 2)]), r"graph a has the edge \(0, 2\); its nodes are 0 to 1; number them from 0"),
@@ -32,25 +32,25 @@ ONE = Graph([1])
         (Graph([1, []]), r"a node of graph a has the label \[\]; a label must be hashable"),
         (Graph([1, 2], [(0, 1)], [{}]), r"an edge of graph a has the label {}; a label must be hashable"),
         (nx.MultiGraph([(0, 1), (0, 1)]), "the graph is a multigraph; .*; join parallel edges"),
-        ([[0, 1], [1, 0]], "graph a is a list; it must be a weft.distance.Graph or a networkx graph"),
+        ([[0, 1], [1, 0]], "graph a is a list; it must be a samebits.distance.Graph or a networkx graph"),
         (Graph([0] * 15, [(i, j) for i in range(15) for j in range(i)], range(105)), "105 different edge labels"),
     ],
 )
 def test_bad_graphs_are_named(graph, message):
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         graph_edit_distance(graph, ONE)
 
 
 def test_bounds_and_matrix_name_them_too():
-    with pytest.raises(WeftError, match="graph b has no nodes"):
+    with pytest.raises(SamebitsError, match="graph b has no nodes"):
         bounds(ONE, Graph([]))
-    with pytest.raises(WeftError, match="graph a has 1001 nodes; it must have 1 to 1000"):
+    with pytest.raises(SamebitsError, match="graph a has 1001 nodes; it must have 1 to 1000"):
         bounds(Graph([0] * 1001), ONE)
-    with pytest.raises(WeftError, match="graph 1 has no nodes"):
+    with pytest.raises(SamebitsError, match="graph 1 has no nodes"):
         matrix([ONE, Graph([])])
-    with pytest.raises(WeftError, match="graph 0 of others has no nodes"):
+    with pytest.raises(SamebitsError, match="graph 0 of others has no nodes"):
         matrix([ONE], [Graph([])])
-    with pytest.raises(WeftError, match="tree 1 is an undirected graph"):
+    with pytest.raises(SamebitsError, match="tree 1 is an undirected graph"):
         matrix([Graph([1], directed=True), ONE], kind="tree")
 
 
@@ -84,5 +84,5 @@ def test_bounds_and_matrix_name_them_too():
     ],
 )
 def test_bad_settings_are_named(call, message):
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         call()

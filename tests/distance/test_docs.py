@@ -14,6 +14,9 @@ def test_the_examples_of_the_page_run():
     assert found.failed == 0
 
 
-def test_weft_does_not_import_it_until_asked():
-    code = "import sys, weft; assert 'weft.distance' not in sys.modules; weft.distance.Graph; from weft import distance"
+def test_samebits_does_not_import_it_until_asked():
+    code = (
+        "import sys, samebits; assert 'samebits.distance' not in sys.modules; samebits.distance.Graph; "
+        "from samebits import distance"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

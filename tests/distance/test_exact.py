@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samebits.distance import Costs, Graph, bounds, exact, from_networkx, graph_edit_distance
 from tests.distance.oracle import as_networkx, least_mapping_cost, mapping_cost, networkx_distance, random_graph
-from weft.distance import Costs, Graph, bounds, exact, from_networkx, graph_edit_distance
 
 TRIANGLE = Graph([0, 0, 0], [(0, 1), (1, 2), (2, 0)])
 CUSTOM = [

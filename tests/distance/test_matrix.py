@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
+from samebits.distance import Costs, bounds, graph_edit_distance, matrix, tree_edit_distance
+from samebits.engine.workers import Workers
 from tests.distance.oracle import random_graph
 from tests.distance.test_trees import random_tree
-from weft.distance import Costs, bounds, graph_edit_distance, matrix, tree_edit_distance
-from weft.engine.workers import Workers
 
 COUNTS = (1, 2, 3, 5)
 ONE_WAY = Costs(node_insert=2)
@@ -75,8 +75,8 @@ def test_searches_longer_than_a_slice_go_on(graphs, trees, monkeypatch):
     """With slices this short every search is handed back and continued many times."""
     expected, capped = matrix(graphs).distance, matrix(graphs, budget=5)
     branches = matrix(trees, kind="tree").distance
-    monkeypatch.setattr("weft.distance.tables.LONG_SLICE", 1)
-    monkeypatch.setattr("weft.distance.tables.SLICE", 1)
+    monkeypatch.setattr("samebits.distance.tables.LONG_SLICE", 1)
+    monkeypatch.setattr("samebits.distance.tables.SLICE", 1)
     np.testing.assert_array_equal(matrix(graphs, workers=2).distance, expected)
     np.testing.assert_array_equal(matrix(graphs, budget=5).lower, capped.lower)
     np.testing.assert_array_equal(matrix(graphs, budget=5).upper, capped.upper)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import zss
 
-from weft.distance import Costs, Graph, tree_edit_distance, tree_edit_mapping
-from weft.distance.trees import MOST_NODES, edit_mapping
-from weft.errors import WeftError
+from samebits.distance import Costs, Graph, tree_edit_distance, tree_edit_mapping
+from samebits.distance.trees import MOST_NODES, edit_mapping
+from samebits.errors import SamebitsError
 
 
 def random_tree(rng, n, labels=4, depth=1.0):
@@ -177,7 +177,7 @@ def test_the_choice_among_optimal_mappings_is_fixed(a, b, expected):
     ],
 )
 def test_bad_trees_are_named(labels, parents, message):
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         tree_edit_mapping(labels, list(parents), [1], [-1])
 
 
@@ -194,10 +194,10 @@ def test_bad_trees_are_named(labels, parents, message):
         (nx.DiGraph([("a", "b"), ("c", "b"), ("a", "c")]), "node 'b' of tree a has two parents, 'a' and 'c'"),
         (Graph([1, 2, 3], [(0, 1)], directed=True), "tree a has 2 roots, 0 and 2 among them; a tree has one"),
         (Graph([1, [2]], [(0, 1)], directed=True), r"a node of tree a has the label \[2\]; a label must be hashable"),
-        ("x", "graph a is a str; it must be a weft.distance.Graph or a networkx graph"),
+        ("x", "graph a is a str; it must be a samebits.distance.Graph or a networkx graph"),
         (Graph(range(MOST_NODES + 1), [(0, i) for i in range(1, MOST_NODES + 1)], directed=True), "2001 nodes"),
     ],
 )
 def test_graphs_that_are_no_trees_are_named(graph, message):
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         tree_edit_distance(graph, ([1], [-1]))

@@ -1,11 +1,11 @@
 import pytest
 
-from weft.config import TrainConfig, build, config_hash, override, parse_setting, read_toml, to_toml
-from weft.errors import WeftError
+from samebits.config import TrainConfig, build, config_hash, override, parse_setting, read_toml, to_toml
+from samebits.errors import SamebitsError
 
 
 def test_an_unknown_key_names_the_near_ones():
-    with pytest.raises(WeftError, match="no config key 'batchsize'; did you mean batch_size"):
+    with pytest.raises(SamebitsError, match="no config key 'batchsize'; did you mean batch_size"):
         build(TrainConfig, {"batchsize": 3})
 
 
@@ -14,19 +14,19 @@ def test_an_unknown_key_names_the_near_ones():
     [("steps", 0), ("batch_size", -1), ("lr", 0), ("beta1", 1.0), ("schedule", "linear"), ("lr", "abc")],
 )
 def test_a_bad_value_names_value_rule_and_remedy(key, value):
-    with pytest.raises(WeftError, match=rf"{key} is {value!r}; it must be .*; (set|use) --"):
+    with pytest.raises(SamebitsError, match=rf"{key} is {value!r}; it must be .*; (set|use) --"):
         build(TrainConfig, {key: value})
 
 
 def test_rules_between_keys():
-    with pytest.raises(WeftError, match=r"min_lr is 1.0; it must not be above lr"):
+    with pytest.raises(SamebitsError, match=r"min_lr is 1.0; it must not be above lr"):
         build(TrainConfig, {"lr": 0.1, "min_lr": 1.0})
-    with pytest.raises(WeftError, match="plateau"):
+    with pytest.raises(SamebitsError, match="plateau"):
         build(TrainConfig, {"schedule": "plateau", "eval_every": 0})
 
 
 def test_override_checks_again():
-    with pytest.raises(WeftError, match="steps"):
+    with pytest.raises(SamebitsError, match="steps"):
         override(TrainConfig(), {"steps": 0})
 
 

@@ -3,10 +3,15 @@
 import ast
 from pathlib import Path
 
-import weft
+import samebits
 
-PACKAGE = Path(weft.__file__).parent
-TRAINER = {"weft.engine.train", "weft.engine.runfolder", "weft.engine.checkpoint", "weft.engine.backend"}
+PACKAGE = Path(samebits.__file__).parent
+TRAINER = {
+    "samebits.engine.train",
+    "samebits.engine.runfolder",
+    "samebits.engine.checkpoint",
+    "samebits.engine.backend",
+}
 
 
 def imports_of(path):
@@ -17,7 +22,7 @@ def imports_of(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if name == "weft" or name.startswith("weft.")}
+    return {name for name in found if name == "samebits" or name.startswith("samebits.")}
 
 
 def offenders(folder, forbidden):
@@ -30,17 +35,25 @@ def offenders(folder, forbidden):
 
 
 def test_the_engine_imports_no_family_and_nothing_above_it():
-    above = ("weft.families", "weft.distance", "weft.cli", "weft.api", "weft.bench", "weft.verify", "weft.report")
+    above = (
+        "samebits.families",
+        "samebits.distance",
+        "samebits.cli",
+        "samebits.api",
+        "samebits.bench",
+        "samebits.verify",
+        "samebits.report",
+    )
     assert offenders("engine", lambda path, name: name.startswith(above)) == []
 
 
 def test_a_family_imports_neither_the_trainer_nor_another_family():
     def forbidden(path, name):
-        own = f"weft.families.{path.relative_to(PACKAGE / 'families').parts[0]}"
+        own = f"samebits.families.{path.relative_to(PACKAGE / 'families').parts[0]}"
         if path.parent == PACKAGE / "families":  # discovery itself
             return name in TRAINER
-        outside = ("weft.cli", "weft.api", "weft.bench", "weft.verify")
-        other_family = name.startswith("weft.families.") and not name.startswith(own)
+        outside = ("samebits.cli", "samebits.api", "samebits.bench", "samebits.verify")
+        other_family = name.startswith("samebits.families.") and not name.startswith(own)
         return name in TRAINER or name.startswith(outside) or other_family
 
     assert offenders("families", forbidden) == []
@@ -48,16 +61,28 @@ def test_a_family_imports_neither_the_trainer_nor_another_family():
 
 def test_distances_import_only_the_building_blocks():
     def forbidden(path, name):
-        outside = ("weft.families", "weft.cli", "weft.api", "weft.bench", "weft.verify", "weft.report")
+        outside = (
+            "samebits.families",
+            "samebits.cli",
+            "samebits.api",
+            "samebits.bench",
+            "samebits.verify",
+            "samebits.report",
+        )
         return name in TRAINER or name.startswith(outside)
 
     assert offenders("distance", forbidden) == []
 
 
 def test_reports_import_neither_engine_nor_families():
-    assert offenders("report", lambda path, name: name.startswith(("weft.engine", "weft.families", "weft.cli"))) == []
+    assert (
+        offenders(
+            "report", lambda path, name: name.startswith(("samebits.engine", "samebits.families", "samebits.cli"))
+        )
+        == []
+    )
 
 
 def test_only_the_command_line_imports_the_command_line():
     for folder in ("engine", "families", "distance", "report", "bench", "verify"):
-        assert offenders(folder, lambda path, name: name.startswith("weft.cli")) == []
+        assert offenders(folder, lambda path, name: name.startswith("samebits.cli")) == []

@@ -4,7 +4,7 @@ the tile, because every number is one chain of multiply-adds."""
 import numpy as np
 import pytest
 
-from weft.engine.lanes import (
+from samebits.engine.lanes import (
     DEPTH,
     ROWS,
     flipped_size,
@@ -15,7 +15,7 @@ from weft.engine.lanes import (
     packed_size,
     panel_size,
 )
-from weft.engine.vectors import LANES
+from samebits.engine.vectors import LANES
 
 DTYPES = [np.float32, np.float64]
 SIZES = [(1, 1, 1), (5, 7, 9), (8, 16, 48), (9, 3, 49), (16, 33, 64), (33, 12, 97), (2, DEPTH + 3, 17)]

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samebits.engine import merge
+from samebits.engine.family import Wave
+from samebits.engine.merge import TreeSum, sum_tree
+from samebits.engine.units import near_equal, plan_waves
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
 from tests import naive
-from weft.engine import merge
-from weft.engine.family import Wave
-from weft.engine.merge import TreeSum, sum_tree
-from weft.engine.units import near_equal, plan_waves
-from weft.engine.workers import Workers
-from weft.errors import WeftError
 
 
 def rows_of(units, width, seed=0):
@@ -121,7 +121,7 @@ def test_micro_batches_are_that_many_waves(parts, expected):
 
 
 def test_one_group_too_large_is_a_clear_error():
-    with pytest.raises(WeftError, match=r"slot_memory is 2 MB; .* needs 5 MB; set slot_memory to at least 5"):
+    with pytest.raises(SamebitsError, match=r"slot_memory is 2 MB; .* needs 5 MB; set slot_memory to at least 5"):
         plan_waves(np.array([1, 4]), 1 << 20, 1 << 20, 2)
 
 

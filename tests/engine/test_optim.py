@@ -4,13 +4,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from samebits.config import TrainConfig
+from samebits.engine import optim
+from samebits.engine.merge import SLICE
+from samebits.engine.optim import AdamW, Plateau, learning_rate
+from samebits.engine.params import weights_hash
+from samebits.engine.workers import Workers
 from tests import naive
-from weft.config import TrainConfig
-from weft.engine import optim
-from weft.engine.merge import SLICE
-from weft.engine.optim import AdamW, Plateau, learning_rate
-from weft.engine.params import weights_hash
-from weft.engine.workers import Workers
 
 SIZE = 2 * SLICE + 100
 

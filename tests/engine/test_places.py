@@ -6,19 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from weft.config import TrainConfig
-from weft.engine import checkpoint, jit, train
-from weft.engine.optim import Plateau
-from weft.engine.runfolder import RunFolder
-from weft.engine.workers import Workers, available_cores
-from weft.errors import WeftError
-from weft.families import discover, find_preset
+from samebits.config import TrainConfig
+from samebits.engine import checkpoint, jit, train
+from samebits.engine.optim import Plateau
+from samebits.engine.runfolder import RunFolder
+from samebits.engine.workers import Workers, available_cores
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
 
 
 def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(jit.os.path, "expanduser", lambda path: path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("WEFT_CACHE_DIR", raising=False)
+    monkeypatch.delenv("SAMEBITS_CACHE_DIR", raising=False)
     monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
     assert [base.parent for base in jit.cache_bases()] == [tmp_path]
 
@@ -26,7 +26,7 @@ def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
 @pytest.mark.parametrize("mode", [0o777, 0o720])
 def test_machine_code_is_not_read_from_where_others_can_write(mode, monkeypatch, tmp_path):
     monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / f"weft-{jit.os.getuid()}"
+    folder = tmp_path / f"samebits-{jit.os.getuid()}"
     folder.mkdir()
     folder.chmod(mode)
     assert folder not in jit.cache_bases()
@@ -54,7 +54,7 @@ def test_threads_that_cannot_start_are_an_error_and_leave_none_behind(monkeypatc
         real(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(WeftError, match="workers is 5; this machine lets a process start only 3"), Workers(5):
+    with pytest.raises(SamebitsError, match="workers is 5; this machine lets a process start only 3"), Workers(5):
         pass
     for thread in started:
         thread.join(10)
@@ -73,7 +73,7 @@ def test_a_folder_filled_while_we_waited_is_not_written_over(tmp_path, monkeypat
         return real(self)
 
     monkeypatch.setattr(RunFolder, "lock", lock)
-    with pytest.raises(WeftError, match="is a run already"):
+    with pytest.raises(SamebitsError, match="is a run already"):
         RunFolder.create(run.path, family, "life", "small", find_preset("life", "full"))
     assert (run.path / "config.toml").read_bytes() == written
 
@@ -83,7 +83,7 @@ def test_a_checkpoint_of_another_version_says_so(tmp_path):
     values = np.ones(3, np.float32)
     saved = checkpoint.Checkpoint(checkpoint.TrainState(), values, values, values, {}, "hash")
     path = checkpoint.save(tmp_path, saved, layout)
-    with pytest.raises(WeftError, match="another version of weft"):
+    with pytest.raises(SamebitsError, match="another version of samebits"):
         checkpoint.load(path, [("weights", (3,))])
 
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.engine import rng
-from weft.engine.rng import Purpose
+from samebits.engine import rng
+from samebits.engine.rng import Purpose
 
 WORD = st.integers(0, 2**64 - 1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.engine.source import Source, begin_with
-from weft.errors import WeftError
+from samebits.engine.source import Source, begin_with
+from samebits.errors import SamebitsError
 
 LAYOUT = [("a", (2, 3)), ("b", (4,))]
 CONSTANTS = {"wires": np.arange(5)}
@@ -36,5 +36,5 @@ def test_every_tensor_goes_to_its_place():
     ],
 )
 def test_what_differs_is_named(changes, words):
-    with pytest.raises(WeftError, match=words):
+    with pytest.raises(SamebitsError, match=words):
         begin_with(source(**changes), LAYOUT, CONSTANTS, np.zeros(10, np.float32))

@@ -4,8 +4,8 @@ touched."""
 import numpy as np
 import pytest
 
-from weft.engine.jit import kernel
-from weft.engine.vectors import LANES, exp, largest, move, softmax, softmax_backward
+from samebits.engine.jit import kernel
+from samebits.engine.vectors import LANES, exp, largest, move, softmax, softmax_backward
 
 DTYPES = [np.float32, np.float64]
 

@@ -4,11 +4,11 @@ import time
 import numpy as np
 import pytest
 
-from weft.engine.denormals import FLUSHING, X86_DEFAULT, set_mode
-from weft.engine.jit import kernel
-from weft.engine.sync import PAD, claim, fetch_add, finish, take, unit_at, wait_for
-from weft.engine.workers import Workers, available_cores, worker_count
-from weft.errors import WeftError
+from samebits.engine.denormals import FLUSHING, X86_DEFAULT, set_mode
+from samebits.engine.jit import kernel
+from samebits.engine.sync import PAD, claim, fetch_add, finish, take, unit_at, wait_for
+from samebits.engine.workers import Workers, available_cores, worker_count
+from samebits.errors import SamebitsError
 
 FLUSH_BITS = FLUSHING & ~X86_DEFAULT
 
@@ -287,7 +287,7 @@ def test_denormals_are_flushed_in_every_worker_and_restored_outside():
 
 @pytest.mark.parametrize("bad", ["0", "-1", "abc", "", "1.5", "99999"])
 def test_bad_counts_are_named(bad):
-    with pytest.raises(WeftError, match=r"workers is .*it must be 'auto' or a whole number"):
+    with pytest.raises(SamebitsError, match=r"workers is .*it must be 'auto' or a whole number"):
         worker_count(bad)
 
 

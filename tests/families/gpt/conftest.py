@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.helpers import sets, weft_here
+from tests.helpers import samebits_here, sets
 
 WORDS = ("the", "weaver", "wove", "a", "blue", "cloth", "and", "sang", "of", "rivers", "naïve", "while", "it", "grew")
 SMALL = ["--preset", "small", "--workers", "1", *sets(log_every=1, eval_every=4, checkpoint_every=4, eval_samples=999)]
@@ -23,11 +23,11 @@ def base(tmp_path_factory):
     """story.txt, a finished run on it (8 steps), and another family's run. Read it; copy it to change it."""
     place = tmp_path_factory.mktemp("gpt")
     (place / "story.txt").write_text(story(0), encoding="utf-8")
-    done = weft_here("train", "gpt", *SMALL, "--steps", 8, "--data", "story.txt", "--out", "run", cwd=place)
+    done = samebits_here("train", "gpt", *SMALL, "--steps", 8, "--data", "story.txt", "--out", "run", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "next: weft sample run"
+    assert done.stdout.splitlines()[-1] == "next: samebits sample run"
     assert "tokens/s" in done.stderr
     every = sets(eval_every=0, checkpoint_every=99)
     other = ["train", "life", "--preset", "small", "--workers", 1, "--steps", 1, *every, "--out", "life"]
-    assert weft_here(*other, cwd=place).returncode == 0
+    assert samebits_here(*other, cwd=place).returncode == 0
     return place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import sets, snapshot, weft_here
+from tests.helpers import samebits_here, sets, snapshot
 
 TRAIN = ["train", "gpt", "--preset", "small", "--workers", "1", "--out", "new", "--data"]
 SAMPLE = ["sample", "run", "--tokens", "5"]
@@ -23,7 +23,7 @@ CASES = {
     "nearly everything dropped": ([*TRAIN, "story.txt", *sets(dropout=0.999995)], "0.999995", "0.99", "--set dropout="),
     "no such tokenizer": ([*TRAIN, "story.txt", *sets(tokenizer="words")], "'words'", "--set tokenizer="),
     "unknown characters": (
-        [*SAMPLE, "--prompt", "Weft €7"],
+        [*SAMPLE, "--prompt", "Samebits €7"],
         "no token for '7' (U+0037), '€' (U+20AC)",
         "leave them out",
     ),
@@ -35,13 +35,13 @@ CASES = {
     "samples 0": ([*SAMPLE, "--samples", "0"], "samples is 0", "--samples"),
     "seed": ([*SAMPLE, "--seed", "-1"], "seed is -1", "--seed"),
     "workers": ([*SAMPLE, "--samples", "2", "--workers", "0"], "workers is '0'", "--workers auto"),
-    "sample nothing": (["sample", "none"], "none does not exist", "weft train"),
+    "sample nothing": (["sample", "none"], "none does not exist", "samebits train"),
     "sample no such checkpoint": ([*SAMPLE, "--checkpoint", "5"], "'5'", "one of 4, 8"),
-    "sample another family": (["sample", "life"], "life is a logic_ca run", "weft eval life"),
-    "export another family": (["export", "life"], "life is a logic_ca run", "weft eval life"),
+    "sample another family": (["sample", "life"], "life is a logic_ca run", "samebits eval life"),
+    "export another family": (["export", "life"], "life is a logic_ca run", "samebits eval life"),
     "export to what": (["export", "run", "--to", "onnx"], "'onnx'", "safetensors"),
-    "render": (["render", "run"], "run is a gpt run", "weft eval run"),
-    "circuit": (["circuit", "run"], "run is a gpt run", "weft eval run"),
+    "render": (["render", "run"], "run is a gpt run", "samebits eval run"),
+    "circuit": (["circuit", "run"], "run is a gpt run", "samebits eval run"),
     "against": (["eval", "run", "--against", "run"], "--against run", "leave it out"),
 }
 
@@ -61,7 +61,7 @@ def place(base):
 def test_bad_input_is_refused(place, case):
     args, *words = CASES[case]
     before = snapshot(place)
-    done = weft_here(*args, cwd=place)
+    done = samebits_here(*args, cwd=place)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr

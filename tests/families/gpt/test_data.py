@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import weft
-from weft.engine import rng
-from weft.engine.rng import Purpose
-from weft.errors import WeftError
-from weft.families.gpt import data, text
+import samebits
+from samebits.engine import rng
+from samebits.engine.rng import Purpose
+from samebits.errors import SamebitsError
+from samebits.families.gpt import data, text
 
 DEFAULTS = {
     "data": "", "tokenizer": "char", "vocab": None, "context": 4, "batch_size": 6, "seed": 3, "validation": 0.1,
@@ -36,7 +36,7 @@ def prepared(config):
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """A cache of the test's own."""
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "tokens"
 
 
@@ -89,7 +89,7 @@ def test_training_windows_are_exactly_those_inside_one_document(documents, conte
     config = config_of(context=context, validation=0.3)
     try:
         found = loaded(config, documents)
-    except WeftError:  # only where there is nothing to draw, or nothing to be judged by
+    except SamebitsError:  # only where there is nothing to draw, or nothing to be judged by
         train, held, _ = data.split(documents, 0.3)
         assert max(map(len, train), default=0) <= context or max(map(len, held), default=0) < 2
         assume(False)
@@ -115,7 +115,7 @@ def test_evaluation_predicts_every_token_but_a_documents_first_exactly_once(docu
     config = config_of(context=context, validation=0.5, eval_samples=eval_samples)
     try:
         found = loaded(config, documents)
-    except WeftError:
+    except SamebitsError:
         assume(False)
     rows = []
     for piece in pieces(found.validation):
@@ -298,7 +298,7 @@ def test_a_cache_that_cannot_be_touched_is_still_read(folder, count, monkeypatch
 def test_without_any_cache_folder_everything_works(folder, count, tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    for name in ("WEFT_CACHE_DIR", "XDG_CACHE_HOME"):
+    for name in ("SAMEBITS_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(blocked))
     monkeypatch.setattr(tempfile, "tempdir", str(blocked))
     config = config_of(data=str(folder))
@@ -327,7 +327,7 @@ def test_old_entries_go(folder, cache):
 
 def refused(config, *words):
     for function in (data.prepare, data.load):
-        with pytest.raises(WeftError) as caught:
+        with pytest.raises(SamebitsError) as caught:
             function(config)
         for word in words:
             assert word in str(caught.value)
@@ -402,7 +402,7 @@ def test_a_vocabulary_that_changed_under_a_run_is_refused(story):
     config = prepared(config_of(data=str(story), tokenizer="bpe", vocab=300))
     config.vocab = 301
     refused(config, "vocabulary", config.vocabulary_sha256[:12], "train anew")
-    with pytest.raises(WeftError, match="vocabulary"):
+    with pytest.raises(SamebitsError, match="vocabulary"):
         data.vocabulary(config)
 
 
@@ -416,7 +416,7 @@ def learned_otherwise(monkeypatch, version="99.0"):
 
 
 def test_who_holds_the_vocabulary_does_not_learn_it_again(story, monkeypatch):
-    """weft eval after an upgrade: the checkpoint's own vocabulary reads the text as it did in training."""
+    """samebits eval after an upgrade: the checkpoint's own vocabulary reads the text as it did in training."""
     config = prepared(config_of(data=str(story), tokenizer="bpe", vocab=300))
     trained, known = data.load(config), data.vocabulary(config)
     learned_otherwise(monkeypatch)
@@ -424,20 +424,20 @@ def test_who_holds_the_vocabulary_does_not_learn_it_again(story, monkeypatch):
     same(data.load(config, known), trained)
     other = data.vocabulary(config_of(data=str(story), tokenizer="bpe", vocab=300))
     assert other.sha256 != known.sha256
-    with pytest.raises(WeftError, match="the vocabulary of this text is not the one this run began with"):
+    with pytest.raises(SamebitsError, match="the vocabulary of this text is not the one this run began with"):
         data.load(config, other)
     story.write_bytes(STORY.encode() + b"!")
-    with pytest.raises(WeftError, match="is not the text this run began with"):
+    with pytest.raises(SamebitsError, match="is not the text this run began with"):
         data.load(config, known)
 
 
 def test_a_run_is_continued_with_its_own_vocabulary(story, tmp_path, monkeypatch):
     """The last two steps after an upgrade of `tokenizers`: the bits of a run without one."""
     small = {"preset": "small", "workers": 1, "data": str(story), "tokenizer": "bpe", "vocab": 300, "eval_every": 0}
-    whole = weft.train("gpt", steps=4, out=tmp_path / "whole", **small)
-    weft.train("gpt", steps=2, schedule_steps=4, out=tmp_path / "half", **small)
+    whole = samebits.train("gpt", steps=4, out=tmp_path / "whole", **small)
+    samebits.train("gpt", steps=2, schedule_steps=4, out=tmp_path / "half", **small)
     learned_otherwise(monkeypatch)
-    assert weft.resume(tmp_path / "half", steps=4, workers=1).outcome.weights == whole.outcome.weights
+    assert samebits.resume(tmp_path / "half", steps=4, workers=1).outcome.weights == whole.outcome.weights
 
 
 @pytest.mark.parametrize("tokenizer", ["char", "bpe"])
@@ -456,7 +456,7 @@ def test_a_size_that_no_vocabulary_can_have_is_refused(story, folder):
 
 def test_byte_pairs_without_their_package_say_what_to_install(story, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    refused(config_of(data=str(story), tokenizer="bpe"), "pip install 'weft[bpe]'")
+    refused(config_of(data=str(story), tokenizer="bpe"), "pip install tokenizers")
     data.load(config_of(data=str(story)))
 
 

@@ -1,4 +1,4 @@
-"""`weft eval`: the whole validation text, bit for bit what training would log, for any number of workers."""
+"""`samebits eval`: the whole validation text, bit for bit what training would log, for any number of workers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import shutil
 import numpy as np
 import pytest
 
-import weft as api
-from tests.helpers import weft_here
-from weft.config import override
-from weft.engine.workers import Workers
-from weft.families.gpt import data, evaluation
-from weft.families.gpt.family import products
+import samebits as api
+from samebits.config import override
+from samebits.engine.workers import Workers
+from samebits.families.gpt import data, evaluation
+from samebits.families.gpt.family import products
+from tests.helpers import samebits_here
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_baselines_against_counting(model):
 
 
 def test_eval_shows_the_model_beside_the_baselines(base, model):
-    done = weft_here("eval", "run", "--workers", 2, cwd=base)
+    done = samebits_here("eval", "run", "--workers", 2, cwd=base)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if re.search(r"\d\.\d{4}", line)]
     assert [name in row for name, row in zip(("the model", "unigram", "uniform"), rows, strict=True)] == [True] * 3
@@ -102,12 +102,12 @@ def test_eval_needs_the_text_and_sample_does_not(base, tmp_path, change):
         (place / "story.txt").write_text(text + "And then it rained.", encoding="utf-8")
     words = "does not exist" if change == "lost" else "is not the text this run began with"
     for verb in (("eval", "run"), ("resume", "run", "--steps", 12)):
-        done = weft_here(*verb, cwd=place)
+        done = samebits_here(*verb, cwd=place)
         assert done.returncode == 2
         assert words in done.stderr
-    sampled = weft_here("sample", "run", "--tokens", 20, cwd=place)
+    sampled = samebits_here("sample", "run", "--tokens", 20, cwd=place)
     assert sampled.returncode == 0
-    assert sampled.stdout == weft_here("sample", "run", "--tokens", 20, cwd=base).stdout
+    assert sampled.stdout == samebits_here("sample", "run", "--tokens", 20, cwd=base).stdout
     assert np.isfinite(api.load(place / "run").weights).all()
 
 

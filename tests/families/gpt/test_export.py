@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-import weft as api
-from tests.helpers import weft_here
+import samebits as api
+from tests.helpers import samebits_here
 
 SCRIPT = Path(__file__).parents[3] / "docs/load_in_pytorch.py"
 
@@ -25,7 +25,7 @@ def loader():
 
 
 def test_pytorch_gives_the_same_logits(base, tmp_path, loader):
-    done = weft_here("export", "run", "--to", "safetensors", "--out", tmp_path / "new/out", cwd=base)
+    done = samebits_here("export", "run", "--to", "safetensors", "--out", tmp_path / "new/out", cwd=base)
     assert done.returncode == 0, done.stderr
     files = ["model.safetensors", "config.json"]
     assert done.stdout.splitlines() == [f"wrote {tmp_path}/new/out/{name}" for name in files]
@@ -40,7 +40,7 @@ def test_pytorch_gives_the_same_logits(base, tmp_path, loader):
 
 
 def test_the_description_names_everything(base, tmp_path):
-    weft_here("export", "run", "--out", tmp_path, "--checkpoint", 4, cwd=base)
+    samebits_here("export", "run", "--out", tmp_path, "--checkpoint", 4, cwd=base)
     about, model = json.loads((tmp_path / "config.json").read_text(encoding="utf-8")), api.load(base / "run", "4")
     assert about["tensors"]["blocks.1.qkv"] == [32, 96]
     assert list(about["tensors"]) == [name for name in model.params if not name.startswith("vocabulary")]
@@ -50,7 +50,7 @@ def test_the_description_names_everything(base, tmp_path):
 
 
 def test_the_script_continues_a_prompt_as_greedy_sampling_does(base, tmp_path, loader, capsys):
-    weft_here("export", "run", "--out", tmp_path, cwd=base)
+    samebits_here("export", "run", "--out", tmp_path, cwd=base)
     loader.main(tmp_path, "The w", count=11)  # up to the context
     expected = api.load(base / "run").generate("The w", tokens=11, temperature=0)[0]
     assert capsys.readouterr().out == f"The w{expected}\n"
@@ -62,7 +62,7 @@ def test_byte_pairs_come_with_their_tokenizer(base, tmp_path, loader):
     settings = {"preset": "small", "steps": 1, "eval_every": 0, "tokenizer": "bpe", "vocab": 300, "workers": 1}
     run = api.train("gpt", out=tmp_path / "run", data=str(base / "story.txt"), **settings)
     paths = run.model.vocabulary.bpe
-    weft_here("export", "run", "--out", "out", cwd=tmp_path)
+    samebits_here("export", "run", "--out", "out", cwd=tmp_path)
     made = tokenizers.Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
     assert (tmp_path / "out/tokenizer.json").read_bytes() == paths
     text = "The weaver wove a naïve cloth."

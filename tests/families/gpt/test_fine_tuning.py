@@ -7,11 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from samebits import api
+from samebits.engine.train import Trainer, resolve
+from samebits.engine.workers import Workers
 from tests.families.gpt.conftest import SMALL, WORDS
-from tests.helpers import sets, snapshot, weft_here, weights_line
-from weft import api
-from weft.engine.train import Trainer, resolve
-from weft.engine.workers import Workers
+from tests.helpers import samebits_here, sets, snapshot, weights_line
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def place(base, tmp_path):
 
 def tune(place, *args, out="tuned", steps=6):
     words = ["train", "gpt", *SMALL, "--data", "other.txt", "--init-from", "run", "--steps", steps, *args]
-    return weft_here(*words, "--out", out, cwd=place)
+    return samebits_here(*words, "--out", out, cwd=place)
 
 
 def test_training_begins_with_the_source_s_weights_and_vocabulary(place):
@@ -49,26 +49,26 @@ def test_a_fine_tuned_run_needs_its_source_until_the_first_checkpoint_only(place
     assert tune(place, *sets(schedule_steps=6), out="part", steps=4).returncode == 0
     shutil.rmtree(place / "again/checkpoints")
     (place / "again/checkpoints").mkdir()
-    assert weft_here("resume", "run", "--steps", 12, cwd=place).returncode == 0  # the source goes on
-    assert weights_line(weft_here("resume", "again", "--workers", 2, cwd=place).stdout) == whole
+    assert samebits_here("resume", "run", "--steps", 12, cwd=place).returncode == 0  # the source goes on
+    assert weights_line(samebits_here("resume", "again", "--workers", 2, cwd=place).stdout) == whole
     assert (place / "again/metrics.csv").read_bytes() == (place / "tuned/metrics.csv").read_bytes()
     shutil.rmtree(place / "run")
-    resumed = weft_here("resume", "part", "--steps", 6, cwd=place)
+    resumed = samebits_here("resume", "part", "--steps", 6, cwd=place)
     assert resumed.returncode == 0, resumed.stderr
     assert weights_line(resumed.stdout) == whole
-    assert weft_here("eval", "part", cwd=place).returncode == 0
-    assert weft_here("sample", "part", "--tokens", 5, cwd=place).returncode == 0
+    assert samebits_here("eval", "part", cwd=place).returncode == 0
+    assert samebits_here("sample", "part", "--tokens", 5, cwd=place).returncode == 0
     shutil.rmtree(place / "again/checkpoints")
-    lost = weft_here("resume", "again", cwd=place)
+    lost = samebits_here("resume", "again", cwd=place)
     assert lost.returncode == 2
     assert "is not a run folder" in lost.stderr
 
 
 def test_tokens_kept_of_a_text_are_not_those_of_another_vocabulary(place, monkeypatch):
     """The same text with its own vocabulary, then with the source's: each has its own place in the cache."""
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(place / "cache"))
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(place / "cache"))
     words = ["train", "gpt", *SMALL, "--data", "other.txt", "--steps", 1, "--out", "plain"]
-    assert weft_here(*words, cwd=place).returncode == 0
+    assert samebits_here(*words, cwd=place).returncode == 0
     assert tune(place, steps=1).returncode == 0
     plain, tuned = api.load(place / "plain"), api.load(place / "tuned")
     assert plain.vocabulary.size < tuned.vocabulary.size == api.load(place / "run").vocabulary.size
@@ -95,7 +95,7 @@ def test_the_vocabulary_is_the_source_s_and_what_it_lacks_is_named(place):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--init-from", "none"], ("init_from none is not a run folder", "weft train made")),
+        (["--init-from", "none"], ("init_from none is not a run folder", "samebits train made")),
         (["--init-from", "life"], ("init_from life is a logic_ca run", "gpt")),
         (sets(width=48), ("another size: width is 48, there 32", "--set width=32")),
         (sets(heads=4), ("heads is 4, there 2", "--set heads=2")),
@@ -131,16 +131,16 @@ def test_a_damaged_checkpoint_of_a_fine_tuned_run_names_the_previous_one(place):
     assert tune(place).returncode == 0
     path = place / "tuned/checkpoints/step-6/arrays.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    done = weft_here("resume", "tuned", cwd=place)
+    done = samebits_here("resume", "tuned", cwd=place)
     assert done.stderr.strip().endswith("the previous good one is step-4: add --checkpoint 4")
-    assert weft_here("resume", "tuned", "--checkpoint", 4, cwd=place).returncode == 0
+    assert samebits_here("resume", "tuned", "--checkpoint", 4, cwd=place).returncode == 0
 
 
 def test_training_stops_early_when_validation_no_longer_improves(base, tmp_path):
     """With a rate this high it soon gets worse; the best checkpoint stays."""
     settings = sets(eval_every=2, early_stop=2, lr=0.3, warmup_steps=0, schedule="constant", keep=1)
     words = ["train", "gpt", *SMALL, *settings, "--steps", 200, "--data", base / "story.txt", "--out", "run"]
-    done = weft_here(*words, cwd=tmp_path)
+    done = samebits_here(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "stopped early at step " in done.stdout
     stopped = int(done.stdout.split("stopped early at step ")[1].split(":")[0])
@@ -149,5 +149,5 @@ def test_training_stops_early_when_validation_no_longer_improves(base, tmp_path)
     assert stopped < 200
     assert losses.argmin() == len(losses) - 3  # two evaluations without improvement
     assert api.load(tmp_path / "run", "best").weights.size
-    again = weft_here("resume", "run", cwd=tmp_path)
+    again = samebits_here("resume", "run", cwd=tmp_path)
     assert weights_line(again.stdout) == weights_line(done.stdout)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft as api
-from tests.helpers import weft_here
-from weft.bench.sampling import full_forward
-from weft.config import override
-from weft.engine import rng
-from weft.engine.rng import Purpose
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families.gpt import reference
-from weft.families.gpt.config import TASKS, layout
-from weft.families.gpt.decoding import Draw, choose, in_view
-from weft.families.gpt.model import GptModel
-from weft.families.gpt.sampling import Decoder, Settings
-from weft.families.gpt.tokens import characters, train_bpe
-from weft.verify.gradients import spread_params
+import samebits as api
+from samebits.bench.sampling import full_forward
+from samebits.config import override
+from samebits.engine import rng
+from samebits.engine.rng import Purpose
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families.gpt import reference
+from samebits.families.gpt.config import TASKS, layout
+from samebits.families.gpt.decoding import Draw, choose, in_view
+from samebits.families.gpt.model import GptModel
+from samebits.families.gpt.sampling import Decoder, Settings
+from samebits.families.gpt.tokens import characters, train_bpe
+from samebits.verify.gradients import spread_params
+from tests.helpers import samebits_here
 
 GREEDY = Settings(tokens=1, temperature=0.0)
 
 
 def make(context=40, final_norm=True, documents=1, known=None, **sizes):
     """An untrained model with large weights, so that its texts are not dull."""
-    from weft.families.gpt.family import FAMILY
+    from samebits.families.gpt.family import FAMILY
 
     known = known or characters(["abcdefghij \n"], documents > 1)
     changed = {"context": context, "final_norm": final_norm, "vocab": known.size, "width": 20, "heads": 4, **sizes}
@@ -135,8 +135,8 @@ def test_a_sample_depends_on_its_seed_and_number_only(monkeypatch):
     assert len(set(texts)) == 5
     assert model.generate("abc", tokens=30, temperature=1.0, seed=3, samples=2, workers=3) == texts[:2]
     assert model.generate("abc", tokens=30, temperature=1.0, seed=4, samples=1)[0] not in texts
-    monkeypatch.setattr("weft.families.gpt.sampling.TOGETHER", 2)
-    monkeypatch.setattr("weft.families.gpt.sampling.STRETCH", 7)
+    monkeypatch.setattr("samebits.families.gpt.sampling.TOGETHER", 2)
+    monkeypatch.setattr("samebits.families.gpt.sampling.STRETCH", 7)
     for workers in (2, 5):
         assert model.generate("abc", tokens=30, temperature=1.0, seed=3, samples=5, workers=workers) == texts
     for sample, text in enumerate(texts):
@@ -200,10 +200,10 @@ def test_an_empty_prompt_begins_after_a_line_break_or_with_the_first_token():
     ],
 )
 def test_bad_settings_are_refused(settings, words):
-    with pytest.raises(WeftError, match=words):
+    with pytest.raises(SamebitsError, match=words):
         make().generate(**settings)
     if "samples" not in settings:
-        with pytest.raises(WeftError, match=words):
+        with pytest.raises(SamebitsError, match=words):
             make().stream(**settings)
 
 
@@ -211,11 +211,11 @@ def test_the_command_line_writes_what_python_gives(base):
     words = ["sample", "run", "--prompt", "The ", "--tokens", 40, "--temperature", 1, "--seed", 2]
     model = api.load(base / "run")
     texts = model.generate("The ", tokens=40, temperature=1, seed=2, samples=3)
-    one = weft_here(*words, cwd=base)
+    one = samebits_here(*words, cwd=base)
     assert one.returncode == 0, one.stderr
     assert one.stdout == f"The {texts[0]}\n"
     assert "40 tokens, " in one.stderr
     assert "tokens/s" in one.stderr
-    several = weft_here(*words, "--samples", 3, "--workers", 2, cwd=base)
+    several = samebits_here(*words, "--samples", 3, "--workers", 2, cwd=base)
     assert several.stdout == "".join(f"--- sample {i} ---\nThe {text}\n" for i, text in enumerate(texts))
     assert "120 tokens, " in several.stderr

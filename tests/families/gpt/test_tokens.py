@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import WeftError
-from weft.families.gpt import tokens
-from weft.families.gpt.tokens import Vocabulary
+from samebits.errors import SamebitsError
+from samebits.families.gpt import tokens
+from samebits.families.gpt.tokens import Vocabulary
 
 STORY = "Once upon a time there was a weaver.\r\nShe wove naïve café-blue cloth 🧵 for 北京 and the sea.\n" * 40
 
@@ -101,7 +101,7 @@ def test_a_vocabulary_survives_as_integer_arrays(kind, end):
 
 DETERMINISM = """
 import sys
-from weft.families.gpt import text, tokens
+from samebits.families.gpt import text, tokens
 documents = text.read("").documents[:12]
 known = tokens.train_bpe(documents, 600, True)
 import hashlib
@@ -121,26 +121,26 @@ def test_byte_pairs_do_not_depend_on_threads_or_hash_seeds():
 
 def test_unknown_characters_are_named():
     known = tokens.characters(["abc"], True)
-    with pytest.raises(WeftError) as caught:
+    with pytest.raises(SamebitsError) as caught:
         known.encode("aé🧵b")
     assert "'é' (U+00E9), '🧵' (U+1F9F5);" in str(caught.value)
-    with pytest.raises(WeftError, match=r"'d' \(U\+0064\).*'h' \(U\+0068\) and 2 more"):
+    with pytest.raises(SamebitsError, match=r"'d' \(U\+0064\).*'h' \(U\+0068\) and 2 more"):
         known.encode("abcdefghij")
-    with pytest.raises(WeftError, match=r"U\+DCFF"):
+    with pytest.raises(SamebitsError, match=r"U\+DCFF"):
         known.encode("a\udcff")
 
 
 def test_text_that_is_not_unicode_is_refused_by_byte_pairs(pairs):
-    with pytest.raises(WeftError, match="udcff"):
+    with pytest.raises(SamebitsError, match="udcff"):
         pairs.encode("a\udcff")
 
 
 def test_tokens_outside_the_vocabulary_are_refused(pairs):
     for wrong in (-1, 300):
-        with pytest.raises(WeftError, match=f"token {wrong} is not in 0 to 299"):
+        with pytest.raises(SamebitsError, match=f"token {wrong} is not in 0 to 299"):
             pairs.decode([5, wrong])
 
 
 def test_arrays_without_a_vocabulary_are_refused():
-    with pytest.raises(WeftError, match="no vocabulary"):
+    with pytest.raises(SamebitsError, match="no vocabulary"):
         Vocabulary.from_arrays({"wires": np.zeros(3, np.int64)})

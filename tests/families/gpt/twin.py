@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from weft.families.gpt.reference import keep_masks
+from samebits.families.gpt.reference import keep_masks
 
 
 def norm(x):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import WeftError
-from weft.families.graph.edits import DELETE, JOIN, apply, cost, no_edits, optimal_mapping, rounds
-from weft.families.graph.expressions import bindings, canonical_hash, from_graph, parse, subtree, text_of, tree_of
+from samebits.errors import SamebitsError
+from samebits.families.graph.edits import DELETE, JOIN, apply, cost, no_edits, optimal_mapping, rounds
+from samebits.families.graph.expressions import bindings, canonical_hash, from_graph, parse, subtree, text_of, tree_of
 
 NAMES = st.sampled_from(["a", "b", "f", "g"])
 
@@ -106,7 +106,7 @@ def test_a_tree_keeps_one_root():
     ],
 )
 def test_malformed_expressions_are_marked(text, words):
-    with pytest.raises(WeftError) as found:
+    with pytest.raises(SamebitsError) as found:
         parse(text, 5)
     for word in words:
         assert word in str(found.value)
@@ -139,7 +139,7 @@ def test_shared_nodes_are_unfolded():
     ],
 )
 def test_graphs_that_are_no_expressions_are_refused(graph, words):
-    with pytest.raises(WeftError, match=words):
+    with pytest.raises(SamebitsError, match=words):
         from_graph(graph, 99)
 
 

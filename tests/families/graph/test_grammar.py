@@ -2,14 +2,14 @@ from itertools import islice
 
 import pytest
 
-from weft.config import override
-from weft.families import find_preset
-from weft.families.graph.config import TASKS
-from weft.families.graph.expressions import parse
-from weft.families.graph.grammar import fits, said
-from weft.families.graph.model import Rewriting
-from weft.families.graph.series import SPLITS, expressions
-from weft.families.graph.verbs import judged
+from samebits.config import override
+from samebits.families import find_preset
+from samebits.families.graph.config import TASKS
+from samebits.families.graph.expressions import parse
+from samebits.families.graph.grammar import fits, said
+from samebits.families.graph.model import Rewriting
+from samebits.families.graph.series import SPLITS, expressions
+from samebits.families.graph.verbs import judged
 
 OUTSIDE = {
     "boolean": ("(simplify (and x 3))", "(simplify (simplify x))", "simplify"),

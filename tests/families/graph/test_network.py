@@ -8,22 +8,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft as api
+import samebits as api
+from samebits.config import override
+from samebits.engine.merge import TreeSum
+from samebits.engine.params import views
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import find_preset
+from samebits.families.graph import network, reference
+from samebits.families.graph.config import FIRST_POSITION, layout
+from samebits.families.graph.data import Graph, batch_of, inputs_of, plan_units, store_of
+from samebits.families.graph.edits import DELETE, Edits
+from samebits.families.graph.expressions import parse, text_of
+from samebits.families.graph.family import FAMILY
+from samebits.families.graph.model import GraphModel, step
+from samebits.verify.gradients import spread_params
 from tests.families.graph import twin
-from weft.config import override
-from weft.engine.merge import TreeSum
-from weft.engine.params import views
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families import find_preset
-from weft.families.graph import network, reference
-from weft.families.graph.config import FIRST_POSITION, layout
-from weft.families.graph.data import Graph, batch_of, inputs_of, plan_units, store_of
-from weft.families.graph.edits import DELETE, Edits
-from weft.families.graph.expressions import parse, text_of
-from weft.families.graph.family import FAMILY
-from weft.families.graph.model import GraphModel, step
-from weft.verify.gradients import spread_params
 
 TINY = FAMILY.tasks["derivative"].checks[0]
 CHAIN = Graph([1] * 30, [(i, i + 1, FIRST_POSITION) for i in range(29)])
@@ -192,7 +192,7 @@ def test_a_step_that_changes_nothing_is_the_end():
 def test_expressions_that_the_task_does_not_know_are_refused(text, words):
     config = find_preset("boolean", "small")
     model = GraphModel(config, FAMILY.init(config, np.float32), {})
-    with pytest.raises(WeftError, match=words):
+    with pytest.raises(SamebitsError, match=words):
         model.parse(text)
 
 
@@ -209,7 +209,7 @@ def exact(config, run):
 
 def test_it_learns_and_from_shuffled_targets_it_does_not(tmp_path):
     """Peano, a few hundred steps: whole unseen series exact; the same on shuffled edits is no better than copying."""
-    from weft.families.graph.series import split_series
+    from samebits.families.graph.series import split_series
 
     settings = {"preset": "small", "steps": 300, "width": 32, "layers": 2, "expressions": 300, "workers": 2}
     unseen = split_series(find_preset("peano", "small"), "unseen", 40)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.engine.lanes import flipped_size
-from weft.families.graph.products import multiply, multiply_at
+from samebits.engine.lanes import flipped_size
+from samebits.families.graph.products import multiply, multiply_at
 
 
 @pytest.mark.parametrize("shape", [(13, 5, 64), (6, 130, 128), (1, 1, 64), (20, 9, 48), (7, 3, 5)])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import sympy
 
-from weft.config import override
-from weft.families import find_preset
-from weft.families.graph.data import decode, encode, load
-from weft.families.graph.edits import apply, cost, is_fixed_point, optimal_mapping
-from weft.families.graph.expressions import canonical_hash, parse, text_of
-from weft.families.graph.series import SPLITS, UNSEEN_PART, make_series, split_series, teacher
+from samebits.config import override
+from samebits.families import find_preset
+from samebits.families.graph.data import decode, encode, load
+from samebits.families.graph.edits import apply, cost, is_fixed_point, optimal_mapping
+from samebits.families.graph.expressions import canonical_hash, parse, text_of
+from samebits.families.graph.series import SPLITS, UNSEEN_PART, make_series, split_series, teacher
 
 TASKS = ("boolean", "peano", "arithmetic", "algebra", "derivative")
 COUNT = 120

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import weft as api
-from tests.helpers import snapshot, weft_here, weights_line
-from weft.config import override
-from weft.errors import WeftError
-from weft.families import find_preset
-from weft.families.graph import userdata
-from weft.families.graph.data import load, pairs_of
-from weft.families.graph.expressions import text_of
-from weft.report.graphs import places
+import samebits as api
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families import find_preset
+from samebits.families.graph import userdata
+from samebits.families.graph.data import load, pairs_of
+from samebits.families.graph.expressions import text_of
+from samebits.report.graphs import places
+from tests.helpers import samebits_here, snapshot, weights_line
 
 SMALL = ["--preset", "small", "--workers", "1"]
 
@@ -100,11 +100,11 @@ def test_bad_files_are_refused_by_line(name, tmp_path):
     text, *words = BAD[name]
     (tmp_path / "bad.jsonl").write_text(text)
     before = snapshot(tmp_path)
-    done = weft_here("train", "boolean", *SMALL, "--data", "bad.jsonl", "--out", "new", cwd=tmp_path)
+    done = samebits_here("train", "boolean", *SMALL, "--data", "bad.jsonl", "--out", "new", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     message = done.stderr.strip().splitlines()
     assert len(message) == 1
-    assert message[0].startswith("weft: bad.jsonl")
+    assert message[0].startswith("samebits: bad.jsonl")
     for word in words:
         assert word in message[0]
     assert snapshot(tmp_path) == before
@@ -113,7 +113,7 @@ def test_bad_files_are_refused_by_line(name, tmp_path):
 def test_files_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name, word in (("none.jsonl", "cannot read"), ("binary", "UTF-8")):
-        done = weft_here("train", "peano", *SMALL, "--data", name, "--out", "new", cwd=tmp_path)
+        done = samebits_here("train", "peano", *SMALL, "--data", name, "--out", "new", cwd=tmp_path)
         assert done.returncode == 2
         assert word in done.stderr
 
@@ -122,7 +122,7 @@ def test_a_changed_file_stops_a_resumed_run(pairs, tmp_path):
     api.train("boolean", preset="small", data=str(pairs), steps=4, out=tmp_path / "run")
     pairs.write_text(pairs.read_text().replace('"(f a b)"', '"(f a a)"'))
     for steps in (4, 8):
-        with pytest.raises(WeftError, match=r"pairs\.jsonl has changed since training began"):
+        with pytest.raises(SamebitsError, match=r"pairs\.jsonl has changed since training began"):
             api.resume(tmp_path / "run", steps=steps)
     pairs.write_text(lines(*SWAPS))
     assert api.resume(tmp_path / "run", steps=8).outcome.step == 8
@@ -149,35 +149,35 @@ def test_a_run_finds_its_pairs_from_another_folder(pairs, tmp_path, monkeypatch)
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     place = tmp_path_factory.mktemp("trained")
-    done = weft_here("train", "boolean", *SMALL, "--steps", 120, "--out", "run", cwd=place)
+    done = samebits_here("train", "boolean", *SMALL, "--steps", 120, "--out", "run", cwd=place)
     assert done.returncode == 0, done.stderr
     assert weights_line(done.stdout)
-    assert "next: weft render run" in done.stdout
-    done = weft_here("train", "life", *SMALL, "--steps", 2, "--out", "cells", cwd=place)
+    assert "next: samebits render run" in done.stdout
+    done = samebits_here("train", "life", *SMALL, "--steps", 2, "--out", "cells", cwd=place)
     assert done.returncode == 0, done.stderr
     return place
 
 
 def test_predict_shows_every_step(trained):
-    done = weft_here("predict", "run", "(and x x)", cwd=trained)
+    done = samebits_here("predict", "run", "(and x x)", cwd=trained)
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()
     assert rows[0] == "0  (simplify (and x x))"
     assert [row.split()[0] for row in rows[:-1]] == [str(i) for i in range(len(rows) - 1)]
     assert rows[-1].startswith(("right: ", "wrong: by the rules it is x", "not finished: "))
-    assert "do not rely on this: " in weft_here("predict", "run", "(simplify (simplify x))", cwd=trained).stdout
+    assert "do not rely on this: " in samebits_here("predict", "run", "(simplify (simplify x))", cwd=trained).stdout
 
 
 def test_eval_reports_every_split_beside_the_baselines(trained):
-    done = weft_here("eval", "run", "--workers", "2", cwd=trained)
+    done = samebits_here("eval", "run", "--workers", "2", cwd=trained)
     assert done.returncode == 0, done.stderr
     for word in ("train", "unseen", "larger", "network", "copy the input", "always", "mean edit distance", "exact"):
         assert word in done.stdout
-    assert done.stdout == weft_here("eval", "run", "--workers", "1", cwd=trained).stdout
+    assert done.stdout == samebits_here("eval", "run", "--workers", "1", cwd=trained).stdout
 
 
 def test_render_draws_answers_and_a_series(trained, tmp_path):
-    done = weft_here("render", "run", "--out", tmp_path / "p", cwd=trained)
+    done = samebits_here("render", "run", "--out", tmp_path / "p", cwd=trained)
     assert done.returncode == 0, done.stderr
     for name in ("answers.png", "series.png"):
         with Image.open(tmp_path / "p" / name) as image:
@@ -187,9 +187,11 @@ def test_render_draws_answers_and_a_series(trained, tmp_path):
 
 def test_render_shows_training_pairs_where_nothing_is_held_back(tmp_path):
     (tmp_path / "pairs.jsonl").write_text(lines(("(f a b)", "(done b a)"), ("(f b a)", "(done a b)"), split="train"))
-    done = weft_here("train", "boolean", *SMALL, "--steps", 4, "--data", "pairs.jsonl", "--out", "run", cwd=tmp_path)
+    done = samebits_here(
+        "train", "boolean", *SMALL, "--steps", 4, "--data", "pairs.jsonl", "--out", "run", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
-    done = weft_here("render", "run", cwd=tmp_path)
+    done = samebits_here("render", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for name in ("answers.png", "series.png"):
         with Image.open(tmp_path / "run/pictures" / name) as image:
@@ -203,12 +205,12 @@ REFUSED = {
     "an opening alone": (["predict", "run", "("], "an operator must follow", "(<here>"),
     "too large": (["predict", "run", "(and" + " x" * 300 + ")"], "160 nodes"),
     "operands": (["predict", "run", "(not x y)"], "not has 2 operands", "takes 1"),
-    "an automaton": (["predict", "cells", "(and x y)"], "logic_ca run", "weft eval"),
+    "an automaton": (["predict", "cells", "(and x y)"], "logic_ca run", "samebits eval"),
     "grid": (["render", "run", "--grid", "9x9"], "--grid is not for boolean", "leave it out"),
     "steps": (["render", "run", "--steps", "3"], "--steps is not for boolean"),
     "soft": (["render", "run", "--soft"], "--soft is not for boolean"),
     "async": (["render", "run", "--async"], "--async is not for boolean"),
-    "circuit": (["circuit", "run"], "graph run", "weft eval"),
+    "circuit": (["circuit", "run"], "graph run", "samebits eval"),
     "larger": (["train", "boolean", "--set", "larger=[3, 8]", "--out", "new"], "larger begins at 3", "raise larger"),
     "operators": (["train", "boolean", "--set", "operators=[4, 2]", "--out", "new"], "operators is [4, 2]"),
     "random graphs": (
@@ -223,7 +225,7 @@ def test_what_is_refused(name, trained, tmp_path):
     shutil.copytree(trained, tmp_path / "place")
     before = snapshot(tmp_path)
     args, *words = REFUSED[name]
-    done = weft_here(*args, cwd=tmp_path / "place")
+    done = samebits_here(*args, cwd=tmp_path / "place")
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert len(done.stderr.strip().splitlines()) == 1
     for word in words:

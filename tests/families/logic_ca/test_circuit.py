@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from weft import api
-from weft.cli.circuit import _listed
-from weft.cli.circuit import circuit as circuit_command
-from weft.config import override
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca import circuit as circuits
-from weft.families.logic_ca import pruning, reference
-from weft.families.logic_ca.circuit import (
+from samebits import api
+from samebits.cli.circuit import _listed
+from samebits.cli.circuit import circuit as circuit_command
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import circuit as circuits
+from samebits.families.logic_ca import pruning, reference
+from samebits.families.logic_ca.circuit import (
     DROPPED,
     NAMES,
     Circuit,
@@ -26,12 +26,12 @@ from weft.families.logic_ca.circuit import (
     full_circuit,
     live_channels,
 )
-from weft.families.logic_ca.circuit_report import circuit_verb
-from weft.families.logic_ca.config import gate_count
-from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.pruning import prune
-from weft.families.logic_ca.wiring import wires
-from weft.report.circuits import draw_circuit
+from samebits.families.logic_ca.circuit_report import circuit_verb
+from samebits.families.logic_ca.config import gate_count
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.wiring import wires
+from samebits.report.circuits import draw_circuit
 
 FAMILY = discover()["logic_ca"]
 TINY = override(
@@ -279,7 +279,7 @@ def test_pruning_to_some_outputs_drops_the_others():
     assert next_states(small, np.array([[1], [2]], np.uint64)).tolist() == [[0], [3]]
     assert equivalent(circuit, small) == circuits.Proof(True, 2, 4)
     assert_same(prune(small), small)
-    with pytest.raises(WeftError, match="computes channels 1"):
+    with pytest.raises(SamebitsError, match="computes channels 1"):
         prune(small, (0,))
 
 
@@ -293,20 +293,20 @@ def test_live_channels_are_a_closure_over_time():
     assert live_channels(circuit, (3,)) == (3, 4)
     assert live_channels(circuit, (0, 4)) == (0, 1, 2, 4)
     assert live_channels(prune(circuit, (0, 1, 2))) == (0, 1, 2)
-    with pytest.raises(WeftError, match="channel is 3"):
+    with pytest.raises(SamebitsError, match="channel is 3"):
         live_channels(prune(circuit, (0, 1, 2)), (3,))
 
 
 def test_a_planted_fault_is_found_and_named():
     good = by_hand([("a and b", 0, 1), ("a and b", 3, 2), ("a or b", 0, 1)], [5, 4])
     bad = by_hand([("a and b", 0, 1), ("a and b", 3, 2), ("a or b", 0, 1)], [5, 3])
-    with pytest.raises(WeftError, match="channel 1 differs for c0 W, c0 C = 1 and the rest 0"):
+    with pytest.raises(SamebitsError, match="channel 1 differs for c0 W, c0 C = 1 and the rest 0"):
         equivalent(good, bad)
     assert equivalent(good, prune(bad, (0,))).exhaustive  # only what was kept is compared
-    with pytest.raises(WeftError, match="2 and 1 channels"):
+    with pytest.raises(SamebitsError, match="2 and 1 channels"):
         equivalent(good, by_hand([], [0]))
     constant = by_hand([("true", 0, 0)], [3, 3])
-    with pytest.raises(WeftError, match="channel 0 differs for all inputs 0"):
+    with pytest.raises(SamebitsError, match="channel 0 differs for all inputs 0"):
         equivalent(by_hand([("a or b", 0, 1), ("true", 0, 0)], [3, 4]), constant)
 
 
@@ -315,7 +315,7 @@ def test_one_wrong_pattern_of_all_is_found(n):
     """A long and: the last of all patterns is the only one that tells."""
     spots = [divmod(i, 3) for i in range(n)]
     gates = [("a and b", 0, 1)] + [("a and b", n + i - 2, i) for i in range(2, n)]
-    with pytest.raises(WeftError, match="channel 0 differs"):
+    with pytest.raises(SamebitsError, match="channel 0 differs"):
         equivalent(by_hand(gates, [2 * n - 2], spots), by_hand([("false", 0, 0)], [n], spots))
 
 
@@ -328,7 +328,7 @@ def test_many_inputs_are_compared_on_random_patterns():
     assert not proof.exhaustive
     assert proof.patterns >= 2**20
     assert str(proof) == "same outputs on 1,048,576 random inputs of 2^27"
-    with pytest.raises(WeftError, match="channel 0 differs for c0 "):
+    with pytest.raises(SamebitsError, match="channel 0 differs for c0 "):
         equivalent(good, by_hand([*gates[:-1], ("a or b", 2 * n - 3, n - 1)], [2 * n - 2], spots))
 
 
@@ -387,16 +387,16 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture
-def weft(monkeypatch):
-    """`weft circuit` alone, also before it is registered."""
+def samebits(monkeypatch):
+    """`samebits circuit` alone, also before it is registered."""
     monkeypatch.setitem(FAMILY.verbs, "circuit", circuit_verb)
     app = typer.Typer()
     app.command()(circuit_command)
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
-def test_the_command_counts_checks_and_draws(run, weft, tmp_path):
-    done = weft(run)
+def test_the_command_counts_checks_and_draws(run, samebits, tmp_path):
+    done = samebits(run)
     assert done.exit_code == 0
     assert "1,496, of which 0 active" in done.output  # two steps change no argmax
     assert "live channels" in done.output
@@ -412,7 +412,7 @@ def test_the_command_counts_checks_and_draws(run, weft, tmp_path):
     assert len(saved["outputs"]) == 8
     assert None in saved["outputs"]
 
-    assert weft(run, "--out", tmp_path / "all", "--all-channels", "--checkpoint", "2").exit_code == 0
+    assert samebits(run, "--out", tmp_path / "all", "--all-channels", "--checkpoint", "2").exit_code == 0
     whole = json.loads((tmp_path / "all" / "circuit.json").read_text(encoding="utf-8"))
     assert None not in whole["outputs"]
 
@@ -421,18 +421,18 @@ def test_channels_are_listed_in_runs():
     assert [_listed(channels) for channels in ((), (4,), (0, 1, 2), (0, 2, 3, 7))] == ["", "4", "0-2", "0, 2-3, 7"]
 
 
-def test_the_command_says_when_it_does_not_draw(run, weft, tmp_path, monkeypatch):
-    weft(run, "--out", tmp_path)
-    monkeypatch.setattr("weft.report.circuits.LARGEST", -1)
-    done = weft(run, "--out", tmp_path)
+def test_the_command_says_when_it_does_not_draw(run, samebits, tmp_path, monkeypatch):
+    samebits(run, "--out", tmp_path)
+    monkeypatch.setattr("samebits.report.circuits.LARGEST", -1)
+    done = samebits(run, "--out", tmp_path)
     assert "not drawn: too many gates: 0" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["circuit.json"]  # the old picture is of another circuit
 
 
-def test_only_families_of_gates_have_a_circuit(run, weft, monkeypatch):
+def test_only_families_of_gates_have_a_circuit(run, samebits, monkeypatch):
     monkeypatch.delitem(FAMILY.verbs, "circuit")
-    with pytest.raises(WeftError, match="circuit reads logic gates; try: weft eval"):
-        weft(run)
+    with pytest.raises(SamebitsError, match="circuit reads logic gates; try: samebits eval"):
+        samebits(run)
 
 
 def test_the_verb_reports_what_pruning_left(tmp_path):

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.helpers import weft_here
-from weft import api
-from weft.engine.rng import Purpose
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca import data, verbs
-from weft.families.logic_ca.experiments import Damage, Experiments, fire_grid, random_rectangles, wanted_picture
-from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.pictures import to_bits
-from weft.verify.gradients import spread_params
+from samebits import api
+from samebits.engine.rng import Purpose
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import data, verbs
+from samebits.families.logic_ca.experiments import Damage, Experiments, fire_grid, random_rectangles, wanted_picture
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.pictures import to_bits
+from samebits.verify.gradients import spread_params
+from tests.helpers import samebits_here
 
 FAMILY = discover()["logic_ca"]
 
@@ -69,7 +69,7 @@ def test_random_squares_stay_inside():
 
 @pytest.mark.parametrize("text", ["20x20", "20x20@5", "axb@1-2", "20x20@60-20", "20x20@0-5", "99x2@1-2", "0x3@1-2"])
 def test_damage_that_cannot_be_is_refused(text):
-    with pytest.raises(WeftError, match="damage"):
+    with pytest.raises(SamebitsError, match="damage"):
         Damage.parse(text).rectangles(40, (30, 30))
 
 
@@ -83,17 +83,17 @@ def test_a_picture_is_wanted_in_the_middle_of_a_larger_grid():
 def test_render_with_damage_and_asynchronous_cells(tmp_path):
     api.train("letter", preset="small", steps=2, workers=1, out=tmp_path / "run")
     options = ["--grid", "20x24", "--steps", 6, "--damage", "5x5@2-4", "--async", "--out", "pictures"]
-    done = weft_here("render", "run", *options, cwd=tmp_path)
+    done = samebits_here("render", "run", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with Image.open(tmp_path / "pictures/rollout.gif") as gif:
         assert gif.n_frames >= 2
-    done = weft_here("render", "run", "--damage", "50x50@1-2", cwd=tmp_path)
+    done = samebits_here("render", "run", "--damage", "50x50@1-2", cwd=tmp_path)
     assert done.returncode == 2
     assert "choose a block that fits" in done.stderr
 
 
 def test_a_render_s_seed_is_checked(tmp_path):
-    with pytest.raises(WeftError, match=r"seed is 18446744073709551616; .*; set --seed"):
+    with pytest.raises(SamebitsError, match=r"seed is 18446744073709551616; .*; set --seed"):
         verbs.render(model_of("life"), tmp_path, seed=2**64)
 
 
@@ -101,7 +101,7 @@ def test_soft_frames_keep_every_channel_and_count_so(tmp_path, monkeypatch):
     model = model_of("checkerboard")
     cells, steps = model.config.height * model.config.width, 3
     monkeypatch.setattr(verbs, "LARGEST_RENDER", cells * steps * model.config.channels - 1)
-    with pytest.raises(WeftError, match=r"cells × steps × channels, 8, at most .*; .* leave --soft out"):
+    with pytest.raises(SamebitsError, match=r"cells × steps × channels, 8, at most .*; .* leave --soft out"):
         verbs.render(model, tmp_path, steps=steps, soft=True, workers=1)
     assert list(tmp_path.iterdir()) == []
     assert len(verbs.render(model, tmp_path, steps=steps, workers=1)) == 2

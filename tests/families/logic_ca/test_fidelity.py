@@ -6,12 +6,12 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from weft.config import override
-from weft.engine.rng import Purpose
-from weft.engine.train import Trainer, resolve
-from weft.engine.workers import Workers
-from weft.families import discover, find_preset
-from weft.families.logic_ca import data, wiring
+from samebits.config import override
+from samebits.engine.rng import Purpose
+from samebits.engine.train import Trainer, resolve
+from samebits.engine.workers import Workers
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import data, wiring
 
 FAMILY = discover()["logic_ca"]
 
@@ -38,7 +38,7 @@ def random_integers(key, shape, span):
 
 
 def train_on(config, batches):
-    """Training on given starts instead of weft's own draws: the published ones."""
+    """Training on given starts instead of samebits's own draws: the published ones."""
     queue = cycle(batches)  # one more is drawn than trained
     published = FAMILY.__class__(**{**vars(FAMILY), "batch": lambda config, loaded, step: next(queue)})
     with Workers(2) as team:

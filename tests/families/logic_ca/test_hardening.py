@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from weft.config import override
-from weft.engine.rng import Purpose
-from weft.engine.train import resolve
-from weft.engine.workers import Workers
-from weft.families import discover, find_preset, find_task
-from weft.families.logic_ca import circuit, data, gates
-from weft.families.logic_ca.config import gate_count
-from weft.verify.bits import compare
-from weft.verify.gradients import spread_params
+from samebits.config import override
+from samebits.engine.rng import Purpose
+from samebits.engine.train import resolve
+from samebits.engine.workers import Workers
+from samebits.families import discover, find_preset, find_task
+from samebits.families.logic_ca import circuit, data, gates
+from samebits.families.logic_ca.config import gate_count
+from samebits.verify.bits import compare
+from samebits.verify.gradients import spread_params
 
 FAMILY = discover()["logic_ca"]
 CONFIG = resolve(FAMILY, override(find_preset("life", "small"), {"harden_from": 0.2, "harden_full": 0.8, "steps": 100}))

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.config import build, override
-from weft.engine.family import Wave
-from weft.engine.params import views
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca import data, gates, reference
-from weft.families.logic_ca.config import LogicConfig, layout
-from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.program import compile_program
-from weft.families.logic_ca.tiling import neighbour_columns, of_wave, tiling
-from weft.families.logic_ca.wiring import wires
-from weft.verify.gradients import finite_difference_error, spread_params
+from samebits.config import build, override
+from samebits.engine.family import Wave
+from samebits.engine.params import views
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import data, gates, reference
+from samebits.families.logic_ca.config import LogicConfig, layout
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.program import compile_program
+from samebits.families.logic_ca.tiling import neighbour_columns, of_wave, tiling
+from samebits.families.logic_ca.wiring import wires
+from samebits.verify.gradients import finite_difference_error, spread_params
 
 FAMILY = discover()["logic_ca"]
 TINY = override(
@@ -235,24 +235,24 @@ def test_names_and_shapes_of_the_parameters():
     ],
 )
 def test_networks_that_cannot_be_wired_are_refused(changes, message):
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         override(find_preset("checkerboard", "full"), changes)
 
 
 def test_life_must_be_one_bit_on_a_torus():
     base = find_preset("life", "small").model_dump()
-    with pytest.raises(WeftError, match="boundary"):
+    with pytest.raises(SamebitsError, match="boundary"):
         build(LogicConfig, {**base, "boundary": "zeros"})
-    with pytest.raises(WeftError, match="channels"):
+    with pytest.raises(SamebitsError, match="channels"):
         build(LogicConfig, {**base, "channels": 2})
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 5), (2, 5, 5, 4), (0, 5, 5, 3)])
 def test_grids_of_a_wrong_shape_are_refused(shape):
-    with pytest.raises(WeftError, match="they must be"):
+    with pytest.raises(SamebitsError, match="they must be"):
         model_of(TINY).rollout(np.zeros(shape), 1)
 
 
 def test_targets_of_a_wrong_shape_are_refused():
-    with pytest.raises(WeftError, match="targets have shape"):
+    with pytest.raises(SamebitsError, match="targets have shape"):
         model_of(TINY).loss_and_gradient(np.zeros((2, 5, 5, 3)), np.zeros((2, 5, 4)))

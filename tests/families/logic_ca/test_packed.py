@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from weft.config import override
-from weft.engine.workers import Workers
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca import packed, reference
-from weft.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels
-from weft.families.logic_ca.model import LogicModel
-from weft.families.logic_ca.pruning import prune
-from weft.verify.gradients import spread_params
+from samebits.config import override
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import packed, reference
+from samebits.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.pruning import prune
+from samebits.verify.gradients import spread_params
 
 FAMILY = discover()["logic_ca"]
 AND, AND_NOT, PASS_A, XOR, OR = 1, 2, 3, 6, 7
@@ -205,7 +205,7 @@ def test_a_circuit_that_reads_what_it_does_not_compute_makes_one_step():
     circuit, grids = make_circuit([(4, 1)], [], [0, DROPPED]), random_bits((1, 3, 3, 2))
     with Workers(1) as team:
         assert np.array_equal(packed.simulate(circuit, grids, 1, True, team)[..., 0], grids[..., 1])
-        with pytest.raises(WeftError, match="reads channel 1 but does not compute it"):
+        with pytest.raises(SamebitsError, match="reads channel 1 but does not compute it"):
             packed.simulate(circuit, grids, 2, True, team)
 
 
@@ -247,5 +247,5 @@ GRIDS = random_bits((1, 4, 5, 1))
 )
 def test_bad_input_is_refused(changes, message):
     args = {"circuit": life_circuit(), "grids": GRIDS, "steps": 3, "periodic": True, **changes}
-    with Workers(1) as team, pytest.raises(WeftError, match=message):
+    with Workers(1) as team, pytest.raises(SamebitsError, match=message):
         packed.simulate(**args, workers=team)

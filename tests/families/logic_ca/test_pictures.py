@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from weft.config import override
-from weft.errors import WeftError
-from weft.families import find_preset
-from weft.families.logic_ca.pictures import BUILT_IN, COLOURS, check_rows, read_target, target_channels, to_bits
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families import find_preset
+from samebits.families.logic_ca.pictures import BUILT_IN, COLOURS, check_rows, read_target, target_channels, to_bits
 
 
 def grow(target):
@@ -85,7 +85,7 @@ def test_pictures_that_cannot_be_grown(tmp_path, make, message):
     path = tmp_path / "target"
     make(path)
     found = path if path.exists() else path.with_suffix(".png")
-    with pytest.raises(WeftError, match=message):
+    with pytest.raises(SamebitsError, match=message):
         grow(str(found))
 
 
@@ -98,18 +98,18 @@ def test_the_grid_takes_the_size_of_the_picture_and_the_run_keeps_it(tmp_path):
 
 @pytest.mark.parametrize("target", [5, True, {"a": 1}, [1, 2, 3], ["#..", 2, "..."]])
 def test_a_target_that_is_no_picture_is_refused(target):
-    with pytest.raises(WeftError, match=r"target is .*; it must be .* a list of rows .*; name one"):
+    with pytest.raises(SamebitsError, match=r"target is .*; it must be .* a list of rows .*; name one"):
         grow(target)
 
 
 @pytest.mark.parametrize("task", ["life", "checkerboard"])
 def test_only_grow_takes_a_target(task):
-    with pytest.raises(WeftError, match=f"rule is {task}; only grow takes a picture; leave --target out"):
+    with pytest.raises(SamebitsError, match=f"rule is {task}; only grow takes a picture; leave --target out"):
         override(find_preset(task, "small"), {"target": "lizard"})
 
 
 def test_grow_needs_a_target():
-    with pytest.raises(WeftError, match="target is empty; rule grow needs a picture; set --target"):
+    with pytest.raises(SamebitsError, match="target is empty; rule grow needs a picture; set --target"):
         grow(())
 
 
@@ -121,10 +121,10 @@ def test_a_decoder_that_speaks_of_cells_is_still_an_unreadable_image(tmp_path, m
         raise ValueError("not enough cells in the strip")
 
     monkeypatch.setattr(Image.Image, "convert", broken)
-    with pytest.raises(WeftError, match="is not a readable image"):
+    with pytest.raises(SamebitsError, match="is not a readable image"):
         grow(str(path))
 
 
 def test_colours_need_channels():
-    with pytest.raises(WeftError, match="channels is 2; the target has 3 colour channels"):
+    with pytest.raises(SamebitsError, match="channels is 2; the target has 3 colour channels"):
         override(find_preset("letter", "small"), {"channels": 2, "kernels": 4, "update": (18, 9, 5, 3, 2)})

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from weft.config import override
-from weft.engine.train import resolve
-from weft.errors import WeftError
-from weft.families import discover, find_preset
-from weft.families.logic_ca import reference, starts
-from weft.families.logic_ca.model import LogicModel
-from weft.verify.bits import compare
+from samebits.config import override
+from samebits.engine.train import resolve
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset
+from samebits.families.logic_ca import reference, starts
+from samebits.families.logic_ca.model import LogicModel
+from samebits.verify.bits import compare
 
 FAMILY = discover()["logic_ca"]
 BOARD = override(find_preset("checkerboard", "full"), {"residual": "routed"})
@@ -60,7 +60,7 @@ def test_spread_kernels_see_as_many_neighbours_as_they_can(task, wanted):
 
 def test_what_cannot_be_routed_is_refused():
     config = override(find_preset("grow", "full"), {"residual": "routed"})
-    with pytest.raises(WeftError, match=r"128 channels and 4 kernels.*residual=mixed"):
+    with pytest.raises(SamebitsError, match=r"128 channels and 4 kernels.*residual=mixed"):
         FAMILY.init(config, np.float32)
 
 

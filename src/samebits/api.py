@@ -1,0 +1,142 @@
+"""samebits from Python: the same as the command line, NumPy in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from samebits.config import TrainConfig, override, read_toml
+from samebits.engine.arrays import Array
+from samebits.engine.family import Family
+from samebits.engine.params import weights_hash
+from samebits.engine.runfolder import METRICS, RunFolder
+from samebits.engine.train import Observer, Outcome, latest_weights, resolve, run_training
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_preset, find_task
+from samebits.report.plots import read_columns
+
+RUNS = Path("runs")
+
+
+@dataclass
+class Run:
+    """A run folder after training."""
+
+    path: Path
+    outcome: Outcome
+
+    @cached_property
+    def weights(self) -> Array:
+        """The flat float32 vector of the last checkpoint."""
+        return latest_weights(open_run(self.path))[0]
+
+    @property
+    def weights_hash(self) -> str:
+        return weights_hash(self.weights)
+
+    @cached_property
+    def metrics(self) -> dict[str, Array]:
+        """metrics.csv by column; what was not measured at a step is NaN."""
+        return read_columns(self.path / METRICS)
+
+    @property
+    def model(self) -> Any:
+        return load(self.path)
+
+
+def configure(
+    task: str, preset: str | None, settings: Mapping[str, Any], file: Path | None = None
+) -> tuple[Family, str, TrainConfig]:
+    """A checked config: the preset, then the TOML file's keys, then the settings."""
+    family, _ = find_task(task)
+    tables = read_toml(file) if file else {}
+    # A run's own config.toml can be given as it is: its keys are in a table of their own.
+    from_file = tables.get("config", tables)
+    if not isinstance(from_file, dict):
+        raise SamebitsError(f"{file}: config is {from_file!r}; it must be a table of keys; write [config] above them")
+    if "run" in tables:
+        theirs = tables["run"].get("task")
+        if theirs != task:
+            raise SamebitsError(
+                f"{file} is of task {theirs}; this is {task}; use: samebits train {theirs} --config {file}"
+            )
+        filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
+        from_file = {key: value for key, value in from_file.items() if key not in filled_in}
+    chosen = "full" if preset is None else preset
+    return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
+
+
+def _follows_steps(values: Mapping[str, Any]) -> bool:
+    """Whether a run's schedule was as long as the run, as it is unless told otherwise."""
+    return values.get("schedule_steps") == values.get("steps")
+
+
+def new_folder(task: str) -> Path:
+    """The next free runs/TASK-N, made: nobody else gets it."""
+    number = 1
+    while True:
+        path = RUNS / f"{task}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise SamebitsError(f"{path} cannot be made ({error.strerror}); name a folder with --out") from None
+        else:
+            return path
+
+
+def open_run(path: str | Path) -> RunFolder:
+    return RunFolder.open(Path(path), discover())
+
+
+def train(
+    task: str,
+    *,
+    preset: str | None = None,
+    workers: int | str = "auto",
+    out: str | Path | None = None,
+    config_file: str | Path | None = None,
+    observe: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …"""
+    family, chosen, config = configure(task, preset, settings, Path(config_file) if config_file else None)
+    with Workers(workers) as team:
+        ready = resolve(family, config)  # first what may be refused: then nothing is left behind
+        path = Path(out) if out is not None else new_folder(task)
+        run = RunFolder.create(path, family, task, chosen, ready)
+        return Run(path, run_training(run, team, observe=observe))
+
+
+def resume(
+    path: str | Path,
+    *,
+    workers: int | str = "auto",
+    checkpoint: str = "last",
+    observe: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Continue a run exactly. Settings are keys that change no bit of it: steps, the new total, keep, slot_memory …
+
+    A run killed before its first checkpoint starts at step 0.
+    """
+    with Workers(workers) as team:
+        run = open_run(path)
+        if settings:
+            run.change(settings)
+        return Run(run.path, run_training(run, team, checkpoint, observe))
+
+
+def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32") -> Any:
+    """The trained model of a run folder, or of one checkpoint folder inside it."""
+    folder = Path(path)
+    if folder.parent.name == "checkpoints":
+        folder, checkpoint = folder.parent.parent, folder.name
+    run = open_run(folder)
+    params, found, _ = latest_weights(run, checkpoint)
+    return run.family.model(run.config, params.astype(dtype, copy=False), found.constants)

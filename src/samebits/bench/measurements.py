@@ -1,0 +1,32 @@
+"""What `samebits bench` can measure: every task's training step, and a few things that are not training."""
+
+from __future__ import annotations
+
+from samebits.bench.cases import Measurement
+from samebits.bench.distances import distances
+from samebits.bench.packed import packed
+from samebits.bench.sampling import sampling
+from samebits.engine.family import Family
+from samebits.errors import SamebitsError, nearest
+from samebits.families import discover
+
+MEASUREMENTS = {
+    "distances": Measurement("exact graph edit distances beside networkx; tables of them by worker count", distances),
+    "sampling": Measurement("tokens a second with a cache of keys and values, and without", sampling),
+    "packed": Measurement("the learned Life rule, 64 cells a word, beside the model itself", packed),
+}
+
+
+def check_name(name: str) -> None:
+    known = [*(task for family in discover().values() for task in family.tasks), *MEASUREMENTS]
+    if name not in known:
+        hints = dict.fromkeys(
+            [nearest(name, known), f"known: {', '.join(sorted(known))}"]
+        )  # the first may be the second
+        raise SamebitsError(f"there is nothing called {name!r} to measure; {'; '.join(hints)}")
+
+
+def timed_presets(family: Family) -> list[tuple[str, str]]:
+    """(task, preset) pairs that --all times: presets made for timing beside peers where a family has any, else full."""
+    made_for_it = [(task, "timing") for task, found in family.tasks.items() if "timing" in found.presets]
+    return made_for_it or [(task, "full") for task in family.tasks]

@@ -1,0 +1,100 @@
+"""The small GPT in PyTorch: no biases, RMSNorm without gains, squared ReLU, untied head; fused AdamW, clipping by norm.
+
+Shapes: B samples, T positions, D width, H heads. A linear layer's weight is (outputs, inputs), PyTorch's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from samebits.bench.peers import Problem, Stepper
+from samebits.bench.peers.torch_common import optimise
+from samebits.engine.arrays import Array
+from samebits.engine.family import Batch
+
+NORM_EPS = 1e-5
+
+
+class Shape(NamedTuple):
+    layers: int
+    heads: int
+    width: int
+    context: int
+    vocabulary: int
+    final_norm: bool = True
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        D = shape.width
+        self.heads = shape.heads
+        self.qkv = nn.Linear(D, 3 * D, bias=False)
+        self.out = nn.Linear(D, D, bias=False)
+        self.up = nn.Linear(D, 4 * D, bias=False)
+        self.down = nn.Linear(4 * D, D, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, D = x.shape
+        q, k, v = self.qkv(norm(x)).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(B, T, D))
+        return x + self.down(functional.relu(self.up(norm(x))).square())
+
+
+class GPT(nn.Module):  # type: ignore[misc]
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.final_norm = shape.final_norm
+        self.token = nn.Embedding(shape.vocabulary, shape.width)
+        self.position = nn.Embedding(shape.context, shape.width)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        x = self.token(inputs) + self.position.weight[: inputs.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        scores = self.head(norm(x) if self.final_norm else x)
+        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+
+def norm(x: Tensor) -> Tensor:
+    return functional.rms_norm(x, (x.shape[-1],), eps=NORM_EPS)
+
+
+def model_of(shape: Shape, weights: Mapping[str, Array]) -> GPT:
+    """A model with these weights, by the names of its state_dict."""
+    model = GPT(shape)
+    model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in weights.items()})
+    return model
+
+
+def build(problem: Problem, compiled: bool = False) -> Stepper:
+    """Our names are those of the state_dict without ".weight"; our matrices are (inputs, outputs)."""
+    config = problem.config
+    shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
+    model = model_of(shape, {f"{name}.weight": turned(name, value) for name, value in problem.params.items()})
+    forward: Any = torch.compile(model) if compiled else model
+    tensors = dict(model.named_parameters())
+
+    def loss(batch: Batch) -> Tensor:
+        inputs, targets = (torch.from_numpy(np.ascontiguousarray(part, np.int64)) for part in batch.arrays[:2])
+        return forward(inputs, targets)
+
+    def weights() -> Array:
+        found = [turned(name, tensors[f"{name}.weight"].detach().numpy()) for name in problem.params]
+        return np.concatenate([value.ravel() for value in found])
+
+    return Stepper(optimise(problem, list(tensors.values()), loss), weights)
+
+
+def turned(name: str, value: Array) -> Array:
+    """Between (inputs, outputs) and (outputs, inputs); an embedding is rows in both."""
+    return value if name in ("token", "position") else value.T

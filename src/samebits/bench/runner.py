@@ -1,0 +1,144 @@
+"""One contestant in a process of its own: python -m samebits.bench.runner SPEC.
+
+It trains its first steps, answers with their losses and the weights' hash, then waits: for every order on standard
+input it times some steps and answers on standard output, a line of JSON each way. So contestants compile once, keep
+their own memory, and take turns while the others sleep.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits.bench import bounds
+from samebits.bench.peers import Problem
+from samebits.bench.profile import peak_megabytes
+from samebits.config import build
+from samebits.engine.arrays import Array
+from samebits.engine.optim import Plateau, learning_rate
+from samebits.engine.params import views, weights_hash
+from samebits.engine.train import Trainer, resolve
+from samebits.engine.workers import Workers
+from samebits.families import discover
+
+
+class Spec(NamedTuple):
+    """What to run: samebits itself, a peer's module, or the bound. It travels as JSON."""
+
+    family: str
+    config: dict[str, Any]
+    threads: int
+    first_steps: int = 3  # trained before anything is timed: they are compared, and they warm up
+    module: str | None = None  # a peer, in samebits.bench.peers
+    options: Mapping[str, Any] = MappingProxyType({})
+    bound: bool = False
+    deterministic: bool = False  # ask the peer for deterministic algorithms
+
+
+class Running(NamedTuple):
+    prepare: Callable[[int], Any]  # not timed
+    step: Callable[[int, Any], float]  # (number, what prepare gave) → the loss
+    weights: Callable[[], Array]
+
+
+@contextmanager
+def samebits_running(spec: Spec) -> Iterator[Running]:
+    family = discover()[spec.family]
+    with Workers(spec.threads) as team:
+        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team)
+        # Ours draws its batch inside the timing; the peers are handed theirs.
+        yield Running(
+            lambda number: None, lambda number, ready: float(trainer.step()[family.loss_name]), lambda: trainer.params
+        )
+
+
+@contextmanager
+def peer_running(spec: Spec) -> Iterator[Running]:
+    family = discover()[spec.family]
+    config = resolve(family, build(family.config, spec.config))
+    data, params = family.load(config), family.init(config, np.float32)
+    problem = Problem(
+        config,
+        views(family.layout(config), params),
+        family.constants(config),
+        lambda number: learning_rate(config, number, Plateau()),
+    )
+    stepper = importlib.import_module(f"samebits.bench.peers.{spec.module}").build(problem, **spec.options)
+    yield Running(lambda number: family.batch(config, data, number), stepper.step, stepper.weights)
+
+
+@contextmanager
+def bound_running(spec: Spec) -> Iterator[Running]:
+    """The same work without the model: nothing to train, so no weights and no loss."""
+    family = discover()[spec.family]
+    work = bounds.work(family, resolve(family, build(family.config, spec.config)))
+    yield Running(lambda number: None, lambda number, ready: work(), lambda: np.zeros(0, np.float32))
+
+
+def _limit_threads(spec: Spec) -> None:
+    """Of the whole process, before the peer is imported: JAX and OpenMP look at the cores and at the environment."""
+    os.environ["OMP_NUM_THREADS"] = str(spec.threads)
+    if spec.deterministic:  # not timed, and perhaps more threads than cores: let them sleep instead of spin
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    if "jax" in (spec.module or "") and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])
+    if "torch" in (spec.module or "") or spec.deterministic:
+        import torch
+
+        # As samebits does, and before the pool starts, so that its threads take the mode over: see engine/denormals.py.
+        torch.set_flush_denormal(True)
+        torch.set_num_threads(spec.threads)
+        torch.use_deterministic_algorithms(spec.deterministic)
+
+
+def serve(spec: Spec) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # a library that prints must not spoil the conversation
+
+    def answer(content: dict[str, Any]) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    kind = bound_running if spec.bound else peer_running if spec.module else samebits_running
+    if spec.module:
+        _limit_threads(spec)
+    start = time.perf_counter()
+    with kind(spec) as running:
+        losses, first = [], 0.0
+        for number in range(spec.first_steps):
+            losses.append(running.step(number, running.prepare(number)))
+            first = first or time.perf_counter() - start
+        answer({"losses": losses, "first_seconds": first, "weights": weights_hash(running.weights())})
+        number = spec.first_steps
+        for line in sys.stdin:
+            order = json.loads(line)
+            times = take_turn(running, number, **order)
+            number += len(times)
+            answer({"times": times, "peak_megabytes": peak_megabytes()})
+
+
+def take_turn(running: Running, number: int, steps: int, least: float, most: float) -> list[float]:
+    """Milliseconds of each step from `number` on: `steps` of them, but for `least` to `most` seconds."""
+    times: list[float] = []
+    start = time.perf_counter()
+    while True:
+        ready = running.prepare(number + len(times))
+        begin = time.perf_counter()
+        running.step(number + len(times), ready)
+        end = time.perf_counter()
+        times.append(1e3 * (end - begin))
+        if end - start >= most or (len(times) >= steps and end - start >= least):
+            return times
+
+
+if __name__ == "__main__":
+    serve(Spec(**json.loads(sys.argv[1])))

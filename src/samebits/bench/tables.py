@@ -1,0 +1,268 @@
+"""The tables and plots of README and docs, made from the records alone: the newest of each kind on each machine.
+
+A table stands between `<!-- records:NAME -->` and `<!-- /records -->`. What is between them is replaced; the rest of
+the file is left alone. Names: summary, all, scaling, or what a record is of (gpt, distances, …) for those alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from samebits.bench.cases import OURS
+from samebits.bench.records import RESULTS, Record, bench_records
+from samebits.errors import SamebitsError
+from samebits.report.benchmarks import plot_peers, plot_scaling
+
+PICTURES = Path("docs/pictures")
+MARKED = re.compile(r"(<!-- records:(\w+) -->\n).*?(<!-- /records -->)", re.DOTALL)
+PRESETS = ("full", "timing")
+CURVE = 3  # worker counts that make a scaling curve
+Row = Mapping[str, Any]
+Choice = Callable[[Iterable[Record]], list[Record]]
+
+
+class Entry(NamedTuple):
+    """One thing that was measured: a training step of a task, or a case of another measurement."""
+
+    what: str
+    ours: list[Row]  # by worker count
+    others: dict[str, list[Row]]  # peers by name
+    bounds: dict[str, list[Row]]
+    record: Record
+
+
+def entries_of(record: Record) -> list[Entry]:
+    rows = [row for row in record["rows"] if "absent" not in row]
+    cases = list(dict.fromkeys(row.get("case", "") for row in rows))
+    return [_entry(record, case, [row for row in rows if row.get("case", "") == case]) for case in cases]
+
+
+def _entry(record: Record, case: str, rows: Sequence[Row]) -> Entry:
+    others: dict[str, list[Row]] = {}
+    bounds: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["system"] != OURS:
+            (others if "times_slower" in row else bounds).setdefault(row["system"], []).append(row)
+    what = case or f"{record['task']}, batch {record['config']['batch_size']}"
+    return Entry(what, [row for row in rows if row["system"] == OURS], others, bounds, record)
+
+
+def machine_of(record: Record) -> tuple[int, str]:
+    return record["machine"]["cores"], record["machine"]["cpu"].replace("(R)", "")
+
+
+def newest(records: Iterable[Record]) -> list[Record]:
+    """The last record of each kind on each machine: fewest cores first, training steps before the rest."""
+    found: dict[tuple[Any, ...], Record] = {}
+    for record in records:
+        if "measurement" in record:
+            kind: tuple[Any, ...] = (1, record["measurement"])
+        else:
+            kind = (0, record["family"], record["task"], record["preset"], record["config"]["batch_size"])
+        found[(machine_of(record), kind)] = record
+    return [found[key] for key in sorted(found)]
+
+
+def beside_peers(records: Iterable[Record]) -> list[Record]:
+    """Measured with another system in the same run, at a size made for it."""
+    return newest(
+        record
+        for record in records
+        if record.get("preset", "full") in PRESETS and any("times_slower" in row for row in record["rows"])
+    )
+
+
+def over_workers(records: Iterable[Record]) -> list[Record]:
+    """Training steps at enough worker counts for a curve."""
+    return newest(
+        record
+        for record in records
+        if record.get("preset") in PRESETS and len([row for row in record["rows"] if row["system"] == OURS]) >= CURVE
+    )
+
+
+def by_machine(
+    records: Sequence[Record], head: Sequence[str], lines: Callable[[Record], list[list[str]]], note: str = ""
+) -> str:
+    """One Markdown table a machine, its name above it; `lines` gives a record's rows of cells."""
+    parts = []
+    for (cores, cpu), some in groupby(records, machine_of):
+        cells = [cell for record in some for cell in lines(record)]
+        rows = ["| " + " | ".join(row) + " |" for row in [head, *cells]]
+        parts.append("\n".join([f"**{cores} cores**, {cpu}:\n", rows[0], "|---" * len(head) + "|", *rows[1:]]))
+    return "\n\n".join([*parts, note] if note else parts) + "\n"
+
+
+def summary_table(records: Sequence[Record]) -> str:
+    """A row an entry at its largest worker count, beside all peers, the fastest first."""
+
+    def lines(record: Record) -> list[list[str]]:
+        return [_summary_line(entry) for entry in entries_of(record) if entry.others]
+
+    head = ["what", "workers", "samebits", "beside it", "samebits is", "of the bound", "measured with", "commit"]
+    note = (
+        "Medians. A training step unless it says otherwise; all systems of a row took turns in one run, with as many"
+        " threads as workers. The bound is the least a step could take: its matrix products through BLAS, or its bytes"
+        " through the L2 cache."
+    )
+    return by_machine(records, head, lines, note)
+
+
+def _summary_line(entry: Entry) -> list[str]:
+    ours = entry.ours[-1]
+    peers = sorted((rows[-1] for rows in entry.others.values()), key=lambda row: row["times_slower"])
+    return [
+        entry.what,
+        str(ours["threads"]),
+        f"**{value_of([ours])}**",
+        "; ".join(f"{row['system']} {value_of([row])}" for row in peers),
+        ", ".join(f"{number(row['times_slower'])}×" for row in peers) + " as fast",
+        percent([ours], "of_bound"),
+        *_source(entry.record),
+    ]
+
+
+def full_table(records: Sequence[Record]) -> str:
+    """A row a system, at every worker count."""
+
+    def lines(record: Record) -> list[list[str]]:
+        return [line for entry in entries_of(record) for line in _full_lines(entry)]
+
+    head = ["what; workers or threads", "system", "median", "samebits is", "peak memory", "measured with", "commit"]
+    return by_machine(records, head, lines)
+
+
+def _full_lines(entry: Entry) -> list[list[str]]:
+    counts = " / ".join(str(row["threads"]) for row in entry.ours)
+    lines = [[f"{entry.what}; {counts}", "**samebits**", f"**{value_of(entry.ours)}**", "", memory(entry.ours)]]
+    for system, rows in entry.others.items():
+        faster = " / ".join(f"{number(row['times_slower'])}×" for row in rows) + " as fast"
+        lines.append(["", system, value_of(rows), faster, memory(rows)])
+    for system, rows in entry.bounds.items():
+        lines.append(["", system, f"{value_of(rows)}, one core", f"at {percent(entry.ours, 'of_bound')} of it", ""])
+    return [line + (_source(entry.record) if line is lines[0] else ["", ""]) for line in lines]
+
+
+def scaling_table(records: Sequence[Record]) -> str:
+    """Milliseconds a step and speed-up, a column a worker count."""
+    counts = sorted({row["threads"] for record in records for row in record["rows"] if row["system"] == OURS})
+
+    def lines(record: Record) -> list[list[str]]:
+        return [_scaling_line(entry, counts) for entry in entries_of(record)]
+
+    names = [f"{count} worker{'s' if count > 1 else ''}" for count in counts]
+    head = ["one training step", *names, "measured with", "commit"]
+    note = (
+        "Milliseconds a step, median; in brackets the speed-up and, where it was measured in the same run, the share of"
+        " what as many independent single-worker copies side by side reach: what the cores can do."
+    )
+    return by_machine(records, head, lines, note)
+
+
+def _scaling_line(entry: Entry, counts: Sequence[int]) -> list[str]:
+    cells = []
+    for count in counts:
+        rows = [row for row in entry.ours if row["threads"] == count]
+        cells += [f"{number(row['median'])} ({_speed_up(row)})" for row in rows] or [""]
+    return [entry.what, *cells, *_source(entry.record)]
+
+
+def _speed_up(row: Row) -> str:
+    return ", ".join(filter(None, [f"{row['speed_up']:.1f}×", percent([row], "of_copies")]))
+
+
+def _source(record: Record) -> list[str]:
+    return [f"`{record['command']}`", record["machine"]["commit"]]
+
+
+def value_of(rows: Sequence[Row]) -> str:
+    """Medians at each count, with their unit once."""
+    return " / ".join(number(row["median"]) for row in rows) + " " + rows[0].get("unit", "ms")
+
+
+def percent(rows: Sequence[Row], key: str) -> str:
+    return " / ".join(f"{100 * row[key]:.0f} %" for row in rows if key in row)
+
+
+def memory(rows: Sequence[Row]) -> str:
+    peaks = [row["peak_megabytes"] for row in rows if "peak_megabytes" in row]
+    return f"{max(peaks):,.0f} MB" if peaks else ""
+
+
+def number(value: float) -> str:
+    for size, name in ((1e9, " billion"), (1e6, " million")):
+        if value >= size:
+            return f"{value / size:.1f}{name}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+TABLES: dict[str, tuple[Choice, Callable[[Sequence[Record]], str]]] = {
+    "summary": (beside_peers, summary_table),
+    "all": (beside_peers, full_table),
+    "scaling": (over_workers, scaling_table),
+}
+
+
+def rewritten(text: str, records: Sequence[Record]) -> str:
+    """The text with its marked tables replaced; one that has no records stays as it is."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[2]
+        mine = [record for record in records if name in (record.get("family"), record.get("measurement"))]
+        choose, make = TABLES.get(name, (beside_peers, full_table))
+        chosen = choose(records if name in TABLES else mine)
+        return match[1] + make(chosen) + match[3] if chosen else match[0]
+
+    return MARKED.sub(replaced, text)
+
+
+def pages(root: Path = Path()) -> list[Path]:
+    """Every Markdown file that may hold tables."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
+def rewrite(results: Path = RESULTS, pictures: Path = PICTURES) -> list[Path]:
+    """Replace the marked tables of all pages and draw the plots; what was written."""
+    try:
+        texts = {page: page.read_text(encoding="utf-8") for page in pages()}
+    except OSError as error:
+        raise SamebitsError(
+            f"cannot read {error.filename} ({error.strerror}); run this in a checkout of samebits"
+        ) from None
+    records = bench_records(results.glob("*.json"))
+    if not beside_peers(records):
+        raise SamebitsError(
+            f"{results} has no record of samebits bench with --peers; make one first: samebits bench TASK --peers"
+        )
+    changed = {page: new for page, text in texts.items() if (new := rewritten(text, records)) != text}
+    for page, text in changed.items():
+        page.write_text(text, encoding="utf-8")
+    return [*changed, *draw(records, pictures)]
+
+
+def draw(records: Sequence[Record], pictures: Path) -> list[Path]:
+    """How the largest machine's cores were used, and the peers on every machine."""
+    written = []
+    curves = over_workers(records)
+    if curves:
+        largest = max(machine_of(record) for record in curves)
+        lines = {
+            entry.what: [(row["threads"], row["speed_up"]) for row in entry.ours]
+            for record in curves
+            if machine_of(record) == largest
+            for entry in entries_of(record)
+        }
+        written.append(plot_scaling(pictures / "bench-scaling.png", lines, f"{largest[0]} cores, {largest[1]}"))
+    bars = [
+        (f"{entry.what}, {threads} thread{'s' if threads > 1 else ''}", peers)
+        for record in beside_peers(records)
+        if record.get("measurement") in (None, "distances")  # the others race with our own slower way only
+        for entry in entries_of(record)
+        if (peers := {system: rows[-1]["times_slower"] for system, rows in entry.others.items()})
+        for threads in [entry.ours[-1]["threads"]]
+    ]
+    return [*written, plot_peers(pictures / "bench-peers.png", bars)]

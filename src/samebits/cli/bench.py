@@ -1,0 +1,172 @@
+"""samebits bench"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from samebits import api
+from samebits.bench.cases import OURS, Row
+from samebits.bench.contest import contest, prove
+from samebits.bench.measurements import MEASUREMENTS, check_name, timed_presets
+from samebits.bench.records import read_record, write_record
+from samebits.bench.tables import number, rewrite
+from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from samebits.errors import SamebitsError
+from samebits.families import discover, find_task
+from samebits.report.benchmarks import plot_bench
+
+PLOTS = Path("benchmarks/plots")
+STEPS = 50
+NAMES = ", ".join(MEASUREMENTS)
+
+
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(help=f"a task (its training step; see: samebits tasks), {NAMES}", metavar="[TASK]")
+    ] = None,
+    preset: PresetOption = None,
+    workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help=f"steps to time, {STEPS} unless told; more if they are short"),
+    ] = None,
+    batch_size: BatchOption = None,
+    setting: SetOption = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help=f"also time the other systems that are installed ({NAMES}: always)")
+    ] = False,
+    copies: Annotated[
+        bool, typer.Option("--copies", help="also time independent single-worker copies side by side")
+    ] = False,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="keep a record in benchmarks/results")] = True,
+    everything: Annotated[
+        bool, typer.Option("--all", help="everything with its peers, then the tables and plots of README and docs")
+    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="only those tables and plots, from records")] = False,
+) -> None:
+    """Step time at several worker counts, beside the peers and the bound; correctness first."""
+    if [name is not None, everything, tables].count(True) != 1:
+        raise SamebitsError(f"bench takes one of: a TASK, {NAMES}, --all, --tables; see samebits bench --help")
+    counts = worker_counts(workers)
+    chosen = preset or batch_size or setting or copies
+    if name is None:
+        if chosen or not record:
+            raise SamebitsError("--all and --tables go by fixed presets and keep records; leave the other options out")
+        if everything:
+            bench_all(counts, steps or STEPS)
+        for path in rewrite():
+            typer.echo(f"wrote {path}")
+        return
+    check_name(name)
+    if name not in MEASUREMENTS:
+        settings = settings_of(setting, batch_size=batch_size)
+        bench_task(name, preset, counts, steps or STEPS, settings, peers, copies, record)
+    elif chosen or steps:
+        raise SamebitsError(f"bench {name} takes --workers and --no-record only; leave the other options out")
+    else:
+        bench_measurement(name, counts, record)
+
+
+def bench_all(counts: list[int], steps: int) -> None:
+    """What fails is named and left out; the rest is measured and kept."""
+    failed = []
+    named = f"--workers {','.join(map(str, counts))}"
+    jobs = [(task, preset) for family in discover().values() for task, preset in timed_presets(family)]
+    for name, preset in [*jobs, *((name, None) for name in MEASUREMENTS)]:
+        try:
+            if preset is None:
+                bench_measurement(name, counts, True, f"samebits bench {name} {named}")
+            else:
+                command = f"samebits bench {name} --preset {preset} {named} --peers --steps {steps}"
+                bench_task(name, preset, counts, steps, {}, True, False, True, command)
+        except SamebitsError as error:
+            typer.echo(f"samebits: {name} left out: {error}", err=True)
+            failed.append(name)
+    if failed:
+        raise SamebitsError(
+            f"could not measure {', '.join(failed)}; mend that, measure them alone, then: samebits bench --tables"
+        )
+
+
+def bench_task(
+    task: str,
+    preset: str | None,
+    counts: list[int],
+    steps: int,
+    settings: dict[str, Any],
+    peers: bool,
+    copies: bool,
+    record: bool,
+    command: str | None = None,
+) -> None:
+    family, chosen, config = api.configure(task, preset, settings)
+    proof = prove(family, find_task(task)[1], config, counts)
+    rows = contest(family, config, counts, steps, peers, copies, note=lambda text: typer.echo(text, err=True))
+    show(rows, f"{task} {chosen}, batch {config.batch_size}")
+    typer.echo(
+        f"checked first: loss {proof['loss']:.6g}, the reference {proof['reference_loss']:.6g}; gradients within "
+        f"{proof['largest_gradient_error']:.0e} of finite differences; bits equal for all counts"
+    )
+    if record:
+        content: dict[str, Any] = {
+            "family": family.name,
+            "task": task,
+            "preset": chosen,
+            "config": config.model_dump(mode="json"),
+            "proof": proof,
+            "rows": rows,
+        }
+        path = write_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
+        typer.echo(f"wrote {path}")
+        typer.echo(f"wrote {plot_bench(PLOTS / f'{path.stem}.png', read_record(path))}")
+
+
+def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
+    typer.echo(f"{name}: {MEASUREMENTS[name].summary}", err=True)
+    found = MEASUREMENTS[name].measure(counts)
+    cells = [
+        [
+            row["case"],
+            row["system"],
+            row["threads"],
+            f"{number(row['median'])} {row['unit']}",
+            f"{number(min(row['medians']))} … {number(max(row['medians']))}",
+            f"{row['speed_up']:.2f}×" if row.get("speed_up", 1) != 1 else "",
+            f"{number(row['times_slower'])}× as fast" if "times_slower" in row else "",
+        ]
+        for row in found.rows
+    ]
+    print_table(["what", "system", "threads", "median", "spread", "speed-up", "samebits is"], cells, name)
+    typer.echo(f"checked first: {found.proof}")
+    if record:
+        path = write_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
+        typer.echo(f"wrote {path}")
+
+
+def show(rows: list[Row], title: str) -> None:
+    columns = ["system", "threads", "ms a step", "spread", "speed-up", "of ideal", "of bound", "samebits is", "peak MB"]
+    copies = "of_copies" in rows[0]
+    cells = []
+    for row in rows:
+        if "absent" in row:
+            typer.echo(f"{row['system']}, {row['threads']} threads: left out, {row['absent']}")
+            continue
+        ratio = f"{row['times_slower']:.1f}× as fast" if "times_slower" in row else ""
+        cells.append(
+            [
+                row["system"],
+                row["threads"],
+                f"{row['median']:.2f}",
+                f"{min(row['medians']):.2f} … {max(row['medians']):.2f}",
+                f"{row['speed_up']:.2f}×" if row["system"] == OURS or row["speed_up"] != 1 else "",
+                f"{100 * row['of_ideal']:.0f} %" if row["system"] == OURS else "",
+                f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "",
+                ratio,
+                f"{row['peak_megabytes']:.0f}",
+            ]
+            + ([f"{100 * row['of_copies']:.0f} %" if "of_copies" in row else ""] if copies else [])
+        )
+    print_table(columns + (["of copies"] if copies else []), cells, title)

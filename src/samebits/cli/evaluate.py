@@ -1,0 +1,55 @@
+"""samebits eval"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samebits import api
+from samebits.cli.common import CheckpointOption, RunPath, WorkerOption, print_table
+from samebits.engine.family import Report
+from samebits.engine.train import latest_weights
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.report.plots import plot_curves
+
+
+def evaluate(
+    folder: RunPath,
+    workers: WorkerOption = "auto",
+    checkpoint: CheckpointOption = "last",
+    against: Annotated[
+        Path | None, typer.Option("--against", help="another run: its curve goes into the same plot")
+    ] = None,
+) -> None:
+    """Test a trained model: full evaluation sets, and the experiments of its family."""
+    for run in filter(None, (folder, against)):
+        api.open_run(run)  # before minutes go by
+    with Workers(workers) as team:
+        found, title, path = _report(folder, checkpoint, team)
+        curves = found.curves
+        if against is not None:
+            other, _, _ = _report(against, checkpoint, team)
+            if not (found.curves and other.curves):
+                raise SamebitsError(f"--against {against}: these runs have no curve to compare; leave it out")
+            both = (folder, found), (against, other)
+            curves = {f"{run.name}: {name}": curve for run, of in both for name, curve in of.curves.items()}
+    rows = [tuple(_shown(cell) for cell in row.values()) for row in found.rows]
+    print_table(tuple(found.rows[0]), rows, title)
+    typer.echo(f"checkpoint {path}")
+    if curves:
+        drawn = plot_curves(folder / "plots" / f"{found.plot}.png", curves, found.title, found.x, found.y)
+        typer.echo(f"wrote {drawn}")
+
+
+def _report(folder: Path, checkpoint: str, team: Workers) -> tuple[Report, str, Path]:
+    run = api.open_run(folder)
+    params, found, path = latest_weights(run, checkpoint)
+    model = run.family.model(run.config, params, found.constants)
+    return run.family.report(model, team), f"{run.task}, {path.name}", path
+
+
+def _shown(cell: object) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)

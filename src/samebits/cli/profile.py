@@ -1,0 +1,45 @@
+"""samebits profile"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from samebits import api
+from samebits.bench.profile import profile as measure
+from samebits.bench.records import write_record
+from samebits.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
+from samebits.engine.workers import worker_count
+
+
+def profile(
+    task: TaskName,
+    preset: PresetOption = None,
+    workers: WorkerOption = "auto",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="steps to time, after a warm-up")] = 50,
+    batch_size: BatchOption = None,
+    setting: SetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+    record: Annotated[bool, typer.Option("--record", help="keep a record in benchmarks/results")] = False,
+) -> None:
+    """Where the time of a training step goes, and peak memory."""
+    count = worker_count(workers)
+    family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size))
+    found = measure(family, config, count, steps)
+    if record:
+        content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
+        typer.echo(f"wrote {write_record(f'profile-{task}', content)}", err=True)
+    if as_json:
+        typer.echo(json.dumps(found.record()))
+        return
+    total = sum(found.parts.values())
+    rows = [(part, f"{ms:.3f}", f"{100 * ms / total:.1f} %") for part, ms in found.parts.items()]
+    rows.append(("step", f"{total:.3f}", "100.0 %"))
+    title = f"{task} {chosen}, batch {config.batch_size}, {count} worker{'s' if count > 1 else ''}"
+    print_table(("part", "ms", "share"), rows, title)
+    typer.echo(
+        f"median {found.median:.2f} ms a step (fastest {found.fastest:.2f}, slowest {found.slowest:.2f}, {steps} steps)"
+    )
+    typer.echo(f"{found.gigaflops:.1f} GFLOP/s; peak memory {found.peak_megabytes:.0f} MB, interpreter included")

@@ -1,0 +1,34 @@
+"""samebits resume"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from samebits import api
+from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
+from samebits.cli.train import finish
+
+ResumeSetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="a key that changes no bit: data's path, slot_memory, log_every …"),
+]
+
+
+def resume(
+    folder: RunPath,
+    steps: Annotated[int | None, typer.Option("--steps", help="the new total")] = None,
+    workers: WorkerOption = "auto",
+    checkpoint: CheckpointOption = "last",
+    keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
+    setting: ResumeSetOption = None,
+) -> None:
+    """Continue a run exactly where its last checkpoint left it."""
+    run = api.open_run(folder)
+    settings = settings_of(setting, steps=steps, keep=keep)
+    with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
+        done = api.resume(folder, workers=workers, checkpoint=checkpoint, observe=view, **settings)
+    if view.start == 0 and not done.outcome.interrupted:
+        typer.echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
+    finish(done)

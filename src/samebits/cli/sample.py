@@ -1,0 +1,49 @@
+"""samebits sample"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from samebits import api
+from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.errors import SamebitsError
+
+
+def sample(
+    folder: RunPath,
+    prompt: Annotated[str, typer.Option("--prompt", help="what the text begins with; empty: after a line break")] = "",
+    tokens: Annotated[int, typer.Option("--tokens", help="how many to write; may exceed the context")] = 500,
+    temperature: Annotated[float, typer.Option("--temperature", help="0: always the likeliest token")] = 0.8,
+    top_p: Annotated[float, typer.Option("--top-p", help="the likeliest that add up to this; 1: off")] = 1.0,
+    top_k: Annotated[int, typer.Option("--top-k", help="the likeliest so many; 0: off")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="with the sample's number, it decides every draw")] = 0,
+    samples: Annotated[int, typer.Option("--samples", help="how many texts")] = 1,
+    workers: WorkerOption = "auto",
+    checkpoint: CheckpointOption = "last",
+) -> None:
+    """Let a trained GPT write. Once the context is full, it forgets the older half of it and goes on."""
+    run = api.open_run(folder)
+    if "sample" not in run.family.verbs:
+        raise SamebitsError(
+            f"{folder} is a {run.family.name} run; sample writes text with gpt; try: samebits eval {folder}"
+        )
+    found, tally = run.family.verbs["sample"](
+        api.load(folder, checkpoint), prompt, samples, workers,
+        tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
+    )  # fmt: skip
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
+    for number, pieces in enumerate(found):
+        if samples > 1:
+            typer.echo(f"--- sample {number} ---")
+        typer.echo(prompt, nl=False)
+        for piece in pieces:
+            typer.echo(piece, nl=False)
+            sys.stdout.flush()
+        typer.echo()
+    speed = tally.tokens / max(tally.seconds, 1e-9)
+    typer.echo(f"{tally.tokens:,} tokens, {speed:,.0f} tokens/s", err=True)

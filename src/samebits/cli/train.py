@@ -1,0 +1,99 @@
+"""samebits train"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from samebits import api
+from samebits.cli.common import (
+    BatchOption,
+    PresetOption,
+    ProgressView,
+    SeedOption,
+    SetOption,
+    TaskName,
+    WorkerOption,
+    settings_of,
+    work_of,
+)
+from samebits.engine.family import Family
+from samebits.engine.runfolder import METRICS
+from samebits.errors import SamebitsError
+from samebits.families import find_task
+from samebits.report.plots import plot_losses, read_columns
+
+ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
+
+
+def train(
+    task: TaskName,
+    preset: PresetOption = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="optimiser steps")] = None,
+    batch_size: BatchOption = None,
+    seed: SeedOption = None,
+    workers: WorkerOption = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="the run folder; default: the next free runs/TASK-N")
+    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
+    setting: SetOption = None,
+    config: Annotated[Path | None, typer.Option("--config", help="a TOML file of config keys")] = None,
+    data: ShortOption = None,
+    target: ShortOption = None,
+    init_from: ShortOption = None,
+) -> None:
+    """Train a task into a new run folder."""
+    family, _ = find_task(task)
+    shorts = {
+        key: value for key, value in (("data", data), ("target", target), ("init_from", init_from)) if value is not None
+    }
+    for key in shorts:
+        if key not in family.config.model_fields:
+            raise SamebitsError(
+                f"--{key.replace('_', '-')} is not for task {task}: {family.name} has no such key; leave it out"
+            )
+    settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
+    chosen = api.configure(task, preset, settings, config)[2]
+    with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
+        run = api.train(task, preset=preset, workers=workers, out=out, config_file=config, observe=view, **settings)
+    finish(run)
+
+
+def hint_at_best(path: Path, family: Family) -> None:
+    """Where training went on past its best evaluation, say so: verbs take the last checkpoint unless told otherwise."""
+    columns = read_columns(path / METRICS)
+    found = columns.get(f"eval_{family.best_metric}", np.zeros(0))
+    seen = np.flatnonzero(np.isfinite(found))
+    if seen.size == 0:
+        return
+    best = seen[np.argmin(found[seen])]
+    if found[seen[-1]] > found[best]:
+        name, step, last = family.best_metric, int(columns["step"][best]), int(columns["step"][seen[-1]])
+        typer.echo(
+            f"best evaluation: {name} {found[best]:.5g} at step {step}, against {found[seen[-1]]:.5g} at step {last}; "
+            "to use it: --checkpoint best"
+        )
+
+
+def finish(run: api.Run) -> None:
+    """The last lines of train and resume: the folder, the hash, what to do next."""
+    if run.outcome.interrupted:
+        typer.echo(
+            f"interrupted after step {run.outcome.step}, saved; "
+            f"continue with: samebits resume {shlex.quote(str(run.path))}"
+        )
+        raise typer.Exit(130)
+    if run.outcome.stopped_early:
+        typer.echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
+    opened = api.open_run(run.path)
+    plot_losses(run.path, opened.task)
+    typer.echo(f"run {run.path}")
+    typer.echo(f"weights sha256:{run.outcome.weights}")
+    hint_at_best(run.path, opened.family)
+    look = next(iter(opened.family.verbs), "eval")
+    typer.echo(f"next: samebits {look} {shlex.quote(str(run.path))}")

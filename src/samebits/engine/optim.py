@@ -1,0 +1,164 @@
+"""AdamW, clipping and learning-rate schedules, fused over the flat vector in slices of fixed length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from samebits.config import TrainConfig
+from samebits.engine.arrays import Array, aligned
+from samebits.engine.jit import kernel
+from samebits.engine.merge import SLICE, sum_tree
+from samebits.engine.sync import PAD, fetch_add, finish, wait_for
+from samebits.engine.workers import Workers
+
+LITTLE = 1 << 13  # parameters, some 15 µs of work: waking others and waiting between the passes takes longer
+
+
+@kernel
+def clip_slice(gradient: Array, norms: Array, hyper: Array) -> None:
+    """Divide by the step's count and clip each element; norms[0] is the raw Σg² of the slice, norms[1] the clipped."""
+    scale, limit = hyper[0], hyper[1]
+    raw, clipped = 0.0, 0.0
+    for j in range(gradient.size):
+        g = gradient[j] * scale
+        wide = np.float64(g)
+        raw += wide * wide
+        # Comparisons, not min and max: a NaN must stay a NaN.
+        if g > limit:
+            g = limit
+        elif g < -limit:
+            g = -limit
+        wide = np.float64(g)
+        clipped += wide * wide
+        gradient[j] = g
+    norms[0] = raw
+    norms[1] = clipped
+
+
+@kernel
+def adamw_slice(params: Array, first: Array, second: Array, gradient: Array, hyper: Array, scale: float) -> float:
+    """Decoupled weight decay (Loshchilov & Hutter 2019); hyper holds the step's numbers. Returns Σ|p|."""
+    b1, one_b1, b2, one_b2, unbias1, unbias2 = hyper[2], hyper[3], hyper[4], hyper[5], hyper[6], hyper[7]
+    eps, lr, decay = hyper[8], hyper[9], hyper[10]
+    size = 0.0
+    for j in range(params.size):
+        g = gradient[j] * scale
+        m = b1 * first[j] + one_b1 * g
+        v = b2 * second[j] + one_b2 * g * g
+        first[j] = m
+        second[j] = v
+        p = params[j]
+        p -= lr * (m * unbias1 / (np.sqrt(v * unbias2) + eps) + decay * p)
+        params[j] = p
+        size += np.float64(abs(p))
+    return size  # not finite when one of them is not
+
+
+CLIP, CLIPPED, UPDATE = 0, 1, 2  # tickets of the first pass, its slices done, tickets of the second
+INFINITE, COUNTERS = 3, 4  # slices with parameters that are not finite any more
+
+
+@kernel
+def optimise_worker(
+    worker: int, counters: Array, params: Array, first: Array, second: Array, gradient: Array,
+    norms: Array, totals: Array, hyper: Array,
+) -> None:  # fmt: skip
+    """Both passes over the vector; between them all slices are waited for. totals is raw Σg² out, clip_norm in."""
+    slices = norms.shape[0]
+    while True:
+        index = fetch_add(counters, CLIP * PAD, 1)
+        if index >= slices:
+            break
+        clip_slice(gradient[index * SLICE : (index + 1) * SLICE], norms[index], hyper)
+        finish(counters, CLIPPED)
+    wait_for(counters, CLIPPED, slices)
+    # Every worker adds up the same few numbers in the same order: all agree, and write the same, without waiting.
+    raw, norm = sum_tree(norms[:, 0].copy()), np.sqrt(sum_tree(norms[:, 1].copy()))
+    totals[0] = raw
+    if not np.isfinite(raw):
+        return
+    most = totals[1]
+    scale = params.dtype.type(most / norm if 0 < most < norm else 1.0)
+    while True:
+        index = fetch_add(counters, UPDATE * PAD, 1)
+        if index >= slices:
+            break
+        a, b = index * SLICE, (index + 1) * SLICE
+        size = adamw_slice(params[a:b], first[a:b], second[a:b], gradient[a:b], hyper, scale)
+        if not np.isfinite(size):
+            finish(counters, INFINITE)
+
+
+class StepInfo(NamedTuple):
+    norm: float  # of the gradient as it came, before any clipping
+    finite: bool  # the gradient, and the parameters after the update
+
+
+class AdamW:
+    """The optimiser's two moments and its buffers."""
+
+    def __init__(self, params: Array) -> None:
+        self.params = params
+        self.first = aligned(params.shape, params.dtype)
+        self.second = aligned(params.shape, params.dtype)
+        self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
+        self._totals = np.zeros(2, np.float64)
+        self._hyper = np.zeros(11, params.dtype)
+        self._counters = np.zeros(COUNTERS * PAD, np.int64)
+
+    def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers) -> None:
+        """Post one update from summed gradients; there is no update when they are not finite."""
+        b1, b2 = config.beta1, config.beta2
+        self._hyper[:] = (
+            1 / count, config.clip_element or math.inf, b1, 1 - b1, b2, 1 - b2,
+            1 / (1 - b1 ** (step + 1)), 1 / (1 - b2 ** (step + 1)), config.eps, lr, config.weight_decay,
+        )  # fmt: skip
+        self._totals[1] = config.clip_norm
+        self._counters = workers.counters(COUNTERS)
+        workers.post(
+            optimise_worker, self._counters, self.params, self.first, self.second, gradient,
+            self._norms, self._totals, self._hyper, alone=self.params.size < LITTLE,
+        )  # fmt: skip
+
+    def outcome(self) -> StepInfo:
+        """Of the last step, once the workers have joined."""
+        raw = float(self._totals[0])
+        return StepInfo(math.sqrt(raw), math.isfinite(raw) and not self._counters[INFINITE * PAD])
+
+
+@dataclass
+class Plateau:
+    """The one schedule with a memory: halve (say) the rate when the evaluation stops improving."""
+
+    best: float | None = None
+    waited: int = 0
+    cuts: int = 0
+
+    def observe(self, config: TrainConfig, value: float) -> None:
+        if math.isfinite(value) and (self.best is None or value < self.best):
+            self.best, self.waited = value, 0
+            return
+        self.waited += 1
+        if self.waited >= config.plateau_patience and self.cuts < config.plateau_cuts:
+            self.waited, self.cuts = 0, self.cuts + 1
+
+
+def learning_rate(config: TrainConfig, step: int, plateau: Plateau) -> float:
+    """The rate of step `step` (from 0): linear warm-up, then the schedule; past schedule_steps the last rate holds."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return config.lr
+    if config.schedule == "plateau":
+        return max(config.min_lr, config.lr * config.plateau_factor**plateau.cuts)
+    assert config.schedule_steps is not None, "schedule_steps is resolved when training starts"
+    total = config.schedule_steps
+    start = config.warmup_steps if config.schedule == "cosine" else max(config.warmup_steps, int(config.hold * total))
+    if step < start or start >= total:
+        return config.lr
+    progress = (min(step, total - 1) - start) / (total - start)
+    return config.min_lr + (config.lr - config.min_lr) * 0.5 * (1 + math.cos(math.pi * progress))

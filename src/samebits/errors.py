@@ -1,0 +1,19 @@
+"""The errors a user can cause or meet. The command line prints them and exits with 2; no traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SamebitsError(Exception):
+    """A problem said in one message: the value, the rule, the remedy."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The part of an error message that helps with a misspelt name."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}"
+    return f"known: {', '.join(names)}"

@@ -1,0 +1,111 @@
+"""What a small GPT is made of, and the original's sizes as presets."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from samebits.config import TrainConfig, override
+from samebits.engine.family import Layout, Task
+
+MOST_PARAMETERS = 500_000_000
+
+
+class GptConfig(TrainConfig):
+    """After randyGPT: pre-norm blocks, squared ReLU, no biases, no gains, an untied head."""
+
+    data: str = Field("", description="a text file or a folder of them; empty: the Python standard library's source")
+    tokenizer: Literal["char", "bpe"] = "char"
+    vocab: int | None = Field(
+        None, ge=2, le=65_536, description="symbols; bpe: how many to learn (default 2,000); char: read off the data"
+    )
+    text_sha256: str = Field("", description="of the text, filled in by train: a changed text is noticed")
+    vocabulary_sha256: str = Field("", description="of the vocabulary, likewise")
+    validation: float = Field(0.1, gt=0, lt=1, description="the part at the end of the text that is not trained on")
+
+    context: int = Field(ge=2, le=8192, description="tokens a sample")
+    width: int = Field(ge=8, le=8192, description="numbers a token (D)")
+    heads: int = Field(ge=1, le=256)
+    layers: int = Field(ge=1, le=256)
+    final_norm: bool = Field(True, description="a norm before the head; the original has none")
+    dropout: float = Field(0.0, ge=0, le=0.99, description="of the embeddings and of what each block adds")
+    unit_samples: int = Field(2, ge=1, le=1024, description="samples computed together; the unit of work")
+    init_from: str = Field("", description="a run whose weights training begins with")
+
+    weight_decay: float = Field(0.1, ge=0)
+    clip_norm: float = Field(1.0, ge=0)
+
+    @property
+    def symbols(self) -> int:
+        """The size of the vocabulary, known once the data has been seen."""
+        if self.vocab is None:
+            raise ValueError("vocab is not known yet: prepare the config first")
+        return self.vocab
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> GptConfig:
+        if self.width % self.heads:
+            raise ValueError(f"width is {self.width}; it must be a multiple of heads, {self.heads}; change one of them")
+        blocks = 12 * self.layers * self.width**2
+        if blocks + (2 * (self.vocab or 0) + self.context) * self.width > MOST_PARAMETERS:
+            raise ValueError(
+                f"width is {self.width} with {self.layers} layers; that is more than {MOST_PARAMETERS:,} parameters; "
+                "make one of them smaller"
+            )
+        return self
+
+
+def layout(config: GptConfig) -> Layout:
+    """Weights as (inputs, outputs), in the order of the flat vector."""
+    D, V = config.width, config.symbols
+    blocks = [
+        (f"blocks.{i}.{name}", shape)
+        for i in range(config.layers)
+        for name, shape in (("qkv", (D, 3 * D)), ("out", (D, D)), ("up", (D, 4 * D)), ("down", (4 * D, D)))
+    ]
+    return [("token", (V, D)), ("position", (config.context, D)), *blocks, ("head", (D, V))]
+
+
+def _preset(width: int, heads: int, layers: int, **other: Any) -> GptConfig:
+    """The later versions of the original: dropout, the rate held, then cosine to a tenth."""
+    later = {
+        "context": 256, "batch_size": 64, "unit_samples": 1, "dropout": 0.1, "lr": 1e-3, "schedule": "hold-cosine",
+        "min_lr": 1e-4, "warmup_steps": 50, "steps": 1000, "eval_every": 100, "eval_samples": 64,
+        "checkpoint_every": 100,
+    }  # fmt: skip
+    return GptConfig.model_validate({**later, "width": width, "heads": heads, "layers": layers, **other})
+
+
+_RANDY = _preset(
+    128, 8, 4, context=64, batch_size=32, unit_samples=2, dropout=0.0, steps=2000, schedule="cosine",
+    warmup_steps=100, beta2=0.99, eval_every=200, eval_samples=256, checkpoint_every=500,
+)  # fmt: skip
+_SMALL = override(
+    _RANDY,
+    {"context": 16, "width": 32, "heads": 2, "layers": 2, "batch_size": 4, "dropout": 0.1, "steps": 20,
+     "warmup_steps": 5, "eval_every": 10, "eval_samples": 8, "checkpoint_every": 10},
+)  # fmt: skip
+# Sizes that fill no vector: 11 tokens, heads of 5 numbers, three samples in two units.
+_TINY = override(_SMALL, {"context": 11, "width": 10, "batch_size": 3})
+
+TASKS = {
+    "gpt": Task(
+        presets={
+            "full": _RANDY,
+            "small": _SMALL,
+            "randy": _RANDY,
+            "xs": _preset(116, 4, 3),
+            "s": _preset(128, 4, 8),
+            "ds": _preset(128, 4, 12),
+            "m": _preset(192, 6, 6),
+            "l": _preset(256, 8, 6),
+            "deep": _preset(192, 6, 16),
+            "xl": _preset(384, 8, 8),
+        },
+        summary="predicts the next character of a text: --data FILE, or Python's own library",
+        expect="validation loss about 1.4 nats a character on Python source after 2,000 steps",
+        checks=(_TINY, override(_TINY, {"final_norm": False, "dropout": 0.0, "heads": 1, "unit_samples": 1})),
+        verify={"dropout": 0.1},
+    )
+}

@@ -1,0 +1,84 @@
+"""How good a trained GPT is: the whole validation text, every token counted once, beside what needs no model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from samebits.engine.family import Batch, Report
+from samebits.engine.merge import TreeSum
+from samebits.engine.units import plan_waves
+from samebits.engine.workers import Workers
+from samebits.families.gpt import data, transformer
+from samebits.families.gpt.config import GptConfig
+from samebits.families.gpt.data import Text
+
+if TYPE_CHECKING:
+    from samebits.families.gpt.model import GptModel
+
+COLUMNS = ("nats", "tokens", "hits")  # of a unit's row
+
+
+def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
+    loss = sums["nats"] / sums["tokens"]
+    return {
+        "loss": loss,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "bits_per_byte": loss / math.log(2) / float(batch.arrays.bytes_per_token[0]),
+        "accuracy": sums["hits"] / sums["tokens"],
+    }
+
+
+def validate(model: GptModel, batch: Batch, workers: Workers) -> dict[str, float]:
+    """The metrics that training would log for this batch, bit for bit: the same units, the same tree."""
+    config, S, windows = model.config, model.config.unit_samples, batch.arrays
+    units = -(-batch.samples // S)
+    total = TreeSum(len(COLUMNS), units, np.float64)
+    for wave in plan_waves(np.ones(units, np.int64), 8 * len(COLUMNS), 8 * S * config.context, config.slot_memory):
+        rows = workers.buffer("rows", (wave.last_unit - wave.first_unit, len(COLUMNS)), np.float64)
+        some = slice(wave.first_unit * S, wave.last_unit * S)
+        transformer.evaluate(config, model.weights, windows.inputs[some], windows.targets[some], rows, workers)
+        total.push(rows, workers)
+    merged = total.finish(workers)
+    workers.join()
+    return summarise(config, dict(zip(COLUMNS, merged.tolist(), strict=True)), batch)
+
+
+def unigram(config: GptConfig, text: Text, batch: Batch) -> dict[str, float]:
+    """Every token by how often it occurs in training, one occurrence added: a symbol may be missing there."""
+    counts = np.bincount(text.train.tokens, minlength=config.symbols) + 1.0
+    targets = batch.arrays.targets
+    nats = -np.log(counts / counts.sum())
+    found = np.bincount(targets[targets >= 0], minlength=config.symbols)
+    sums = {"nats": float(found @ nats), "tokens": float(found.sum()), "hits": float(found[counts.argmax()])}
+    return summarise(config, sums, batch)
+
+
+def uniform(config: GptConfig, batch: Batch) -> dict[str, float]:
+    """Every symbol alike."""
+    return summarise(config, {"nats": math.log(config.symbols), "tokens": 1.0, "hits": 1 / config.symbols}, batch)
+
+
+def report(model: GptModel, workers: Workers) -> Report:
+    """What `samebits eval` shows."""
+    text = data.load(model.config, model.vocabulary)
+    batch = data.evaluation(model.config, text, True)
+    found = {
+        "the model": validate(model, batch, workers),
+        "unigram: how often each token occurs in training": unigram(model.config, text, batch),
+        "uniform: every token alike": uniform(model.config, batch),
+    }
+    heading = f"on all {int(batch.divisor):,} validation tokens"
+    return Report([{heading: name, **_shown(values)} for name, values in found.items()])
+
+
+def _shown(values: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "loss": f"{values['loss']:.4f}",
+        "perplexity": f"{values['perplexity']:.3f}",
+        "bits per byte": f"{values['bits_per_byte']:.4f}",
+        "accuracy": f"{100 * values['accuracy']:.2f} %",
+    }

@@ -1,0 +1,179 @@
+"""The small GPT as a family: what the engine needs to train it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from samebits.config import override
+from samebits.engine import rng
+from samebits.engine.arrays import Array, aligned
+from samebits.engine.family import Batch, Constants, Family, Wave
+from samebits.engine.params import spans, views
+from samebits.engine.rng import Purpose
+from samebits.engine.source import read_source
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families.gpt import data, evaluation, reference, transformer, verbs
+from samebits.families.gpt.config import TASKS, GptConfig, layout
+from samebits.families.gpt.model import GptModel
+
+DEVIATION = 0.02
+SIZES = ("context", "width", "heads", "layers", "final_norm")
+
+
+def prepare(config: GptConfig) -> GptConfig:
+    """The vocabulary's size, the text's hash, and paths made absolute: resume finds them from anywhere."""
+    if config.init_from:
+        config = override(config, inherited_keys(config))
+    found = data.prepare(config)
+    path = {"data": str(Path(config.data).expanduser().resolve())} if config.data else {}
+    return override(config, {**found, **path})
+
+
+def derived(values: Mapping[str, Any]) -> list[str]:
+    """A number of characters follows from the text; one of byte pairs is asked for."""
+    return ["text_sha256", "vocabulary_sha256", *(["vocab"] if values.get("tokenizer") == "char" else [])]
+
+
+def inherited_keys(config: GptConfig) -> dict[str, str]:
+    """What `init_from` decides. The sizes must be its own already; of these, heads and final_norm show in no shape."""
+    source = read_source(config.init_from, "gpt")
+    theirs = {key: source.values.get(key, getattr(config, key)) for key in SIZES}
+    other = [key for key in SIZES if theirs[key] != getattr(config, key)]
+    if other:
+        mine = ", ".join(f"{key} is {getattr(config, key)}, there {theirs[key]}" for key in other)
+        settings = " ".join(f"--set {key}={str(theirs[key]).lower()}" for key in other)
+        raise SamebitsError(f"init_from {config.init_from} is a model of another size: {mine}; use {settings}")
+    tokenizer = str(source.values.get("tokenizer", "char"))
+    if config.tokenizer not in ("char", tokenizer):
+        raise SamebitsError(
+            f"tokenizer is {config.tokenizer}; init_from {config.init_from} has {tokenizer}, and its weights know no "
+            "other; leave it out"
+        )
+    # The checkpoint itself: should this run begin again, it begins with the same weights.
+    return {"init_from": str(source.path.resolve()), "tokenizer": tokenizer}
+
+
+def init(config: GptConfig, dtype: DTypeLike) -> Array:
+    """GPT-2's: normal with deviation 0.02; what writes to the residual stream is smaller, for there are 2L of it."""
+    table = layout(config)
+    params = aligned(sum(math.prod(shape) for _, shape in table), dtype)
+    for index, (name, start, end, _) in enumerate(spans(table)):
+        scale = DEVIATION / math.sqrt(2 * config.layers) if name.endswith((".out", ".down")) else DEVIATION
+        params[start:end] = scale * _normal(end - start, config.seed, index)
+    return params
+
+
+def _normal(count: int, seed: int, index: int) -> Array:
+    """Box and Muller's normal numbers from indexed words."""
+    words = rng.words((2, -(-count // 2)), seed, Purpose.INIT, 0, extra=index)
+    first, second = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    radius, angle = np.sqrt(-2 * np.log(first)), 2 * np.pi * second
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def constants(config: GptConfig) -> Constants:
+    return data.vocabulary(config).arrays()
+
+
+def slot_size(config: GptConfig) -> int:
+    return sum(math.prod(shape) for _, shape in layout(config))
+
+
+def group_bytes(config: GptConfig) -> int:
+    """Tokens in and out: activations lie with the workers, one unit each, not with the groups."""
+    return 8 * config.unit_samples * config.context
+
+
+def groups(config: GptConfig, batch: Batch) -> Array:
+    """A unit is a group is `unit_samples` samples."""
+    return np.ones(-(-batch.samples // config.unit_samples), np.int64)
+
+
+def _cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int, int]:
+    """The wave's inputs and targets, the step, and the place of its first sample."""
+    first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
+    windows = batch.arrays
+    return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
+
+
+def gradient(
+    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
+    workers: Workers,
+) -> None:  # fmt: skip
+    inputs, targets, step, first = _cut(config, batch, wave)
+    transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
+
+
+def evaluate(
+    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
+) -> None:
+    inputs, targets, _, _ = _cut(config, batch, wave)
+    transformer.evaluate(config, params, inputs, targets, rows, workers)
+
+
+def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:
+    windows = batch.arrays
+    named = views(layout(config), params)
+    return reference.loss(config, named, windows.inputs, windows.targets, int(windows.step[0])) / batch.divisor
+
+
+def products(config: GptConfig) -> list[tuple[int, int, int, int]]:
+    """(rows, inputs, outputs, count) of a step's matrix products, forward and twice back, a short last unit too."""
+    D, L = config.width, config.layers
+    whole, rest = divmod(config.batch_size, config.unit_samples)
+    units = [(config.unit_samples * config.context, whole), (rest * config.context, 1)]  # rows, how many units
+    shapes = [(D, 3 * D, L), (D, D, L), (D, 4 * D, L), (4 * D, D, L), (D, config.symbols, 1)]
+    return [
+        (*product, count * times)
+        for M, times in units
+        if M and times
+        for inputs, outputs, count in shapes
+        for product in ((M, inputs, outputs), (M, outputs, inputs), (inputs, M, outputs))
+    ]
+
+
+def flops(config: GptConfig) -> float:
+    """Matrix products, and attention as if it were not causal, as the field counts."""
+    heads = 6 * 2 * config.layers * config.batch_size * config.context**2 * config.width
+    return 2.0 * sum(m * k * n * count for m, k, n, count in products(config)) + heads
+
+
+FAMILY = Family(
+    name="gpt",
+    config=GptConfig,
+    tasks=TASKS,
+    layout=layout,
+    init=init,
+    constants=constants,
+    slot_size=slot_size,
+    group_bytes=group_bytes,
+    load=data.load,
+    batch=data.batch,
+    evaluation=data.evaluation,
+    groups=groups,
+    gradient=gradient,
+    pull_back=None,
+    evaluate=evaluate,
+    eval_columns=evaluation.COLUMNS,
+    reference=reference_loss,
+    summarise=evaluation.summarise,
+    loss_name="loss",
+    batch_metrics=(),
+    eval_metrics=("loss", "perplexity", "bits_per_byte"),
+    best_metric="loss",
+    model=GptModel,
+    report=evaluation.report,
+    flops=flops,
+    prepare=prepare,
+    derived=derived,
+    products=products,
+    work=("tokens", lambda config: config.batch_size * config.context),
+    verbs={"sample": verbs.sample, "export": verbs.export},
+)

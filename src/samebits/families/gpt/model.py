@@ -1,0 +1,75 @@
+"""A trained GPT to use from Python: text or tokens in, logits and text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.family import Constants
+from samebits.engine.params import views
+from samebits.engine.workers import Workers, team_of
+from samebits.errors import SamebitsError
+from samebits.families.gpt import sampling, transformer
+from samebits.families.gpt.config import GptConfig, layout
+from samebits.families.gpt.sampling import Settings
+from samebits.families.gpt.tokens import Vocabulary
+
+
+@dataclass
+class GptModel:
+    """`params` maps names to arrays; they are views into `weights`."""
+
+    config: GptConfig
+    weights: Array  # the flat vector
+    constants: Constants
+    params: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.from_arrays(self.constants)
+
+    def logits(self, tokens: Array, workers: int | str | Workers = "auto") -> Array:
+        """(B, T, V) for tokens (B, T), T at most the context: position t has seen tokens 0 … t."""
+        found = np.asarray(tokens)
+        if (
+            found.ndim != 2
+            or not 1 <= found.shape[1] <= self.config.context
+            or not np.issubdtype(found.dtype, np.integer)
+        ):
+            raise SamebitsError(
+                f"tokens have shape {found.shape}, type {found.dtype}; they must be whole numbers (samples, 1 to "
+                f"{self.config.context}); cut them"
+            )
+        if found.size and not (found.min() >= 0 and found.max() < self.config.symbols):
+            raise SamebitsError(
+                f"tokens reach from {found.min()} to {found.max()}; they must lie in 0 to {self.config.symbols - 1}; "
+                "encode the text with model.vocabulary"
+            )
+        # What follows a position does not change it, so a short row is filled up.
+        filled = np.zeros((len(found), self.config.context), np.int32)
+        filled[:, : found.shape[1]] = found
+        with team_of(workers) as team:
+            return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]
+
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
+        seed: int = 0, samples: int = 1, workers: int | str | Workers = "auto",
+    ) -> list[str]:  # fmt: skip
+        """What the model writes after the prompt, once for each sample. Sample i depends on seed and i only, not on how
+        many are drawn or by how many workers. Temperature 0 takes the likeliest token; top_p 1 and top_k 0 are off."""
+        settings = Settings(tokens, temperature, top_p, top_k, seed)
+        return list(sampling.generate(self, prompt, settings, samples, workers))
+
+    def stream(
+        self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
+        seed: int = 0, sample: int = 0,
+    ) -> Iterator[str]:  # fmt: skip
+        """The text of one sample piece by piece, as it is drawn; joined, what `generate` gives for it."""
+        return sampling.stream(self, prompt, Settings(tokens, temperature, top_p, top_k, seed), sample)

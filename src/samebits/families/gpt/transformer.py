@@ -1,0 +1,80 @@
+"""The kernels as functions of a config: buffers, waves and dropout filled in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from samebits.engine.arrays import Array
+from samebits.engine.workers import Workers
+from samebits.families.gpt.config import GptConfig
+from samebits.families.gpt.kernels import (
+    Dropout,
+    evaluate_worker,
+    gradient_worker,
+    keep_size,
+    logits_worker,
+    scratch_size,
+)
+from samebits.families.gpt.reference import dropout_threshold
+from samebits.families.gpt.weights import Sizes, pack_worker, packed_total
+
+NO_DROPOUT = Dropout(0, 1.0, 0, 0)
+
+
+def sizes(config: GptConfig) -> Sizes:
+    shape = config.context, config.width, config.heads, config.layers, config.symbols
+    return Sizes(config.unit_samples, *shape, config.final_norm)
+
+
+def dropout_of(config: GptConfig, step: int) -> Dropout:
+    """The draws of a training step; none in evaluations, whose step is −1."""
+    threshold = dropout_threshold(config) if step >= 0 else 0
+    return Dropout(threshold, 65536 / (65536 - threshold), config.seed, max(step, 0)) if threshold else NO_DROPOUT
+
+
+def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tuple[Array, Array]:
+    """Activations and dropout masks of one unit, a row each worker."""
+    memory = workers.per_worker("gpt", scratch_size(z), dtype)
+    return memory, workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
+
+
+def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
+    """Post it: the weights as the units read them."""
+    packed = workers.buffer("gpt packed", (packed_total(z),), params.dtype)
+    workers.post(pack_worker, workers.tickets(), packed, params, z)
+    return packed
+
+
+def gradient(
+    config: GptConfig, params: Array, inputs: Array, targets: Array, step: int, first_sample: int, slots: Array,
+    losses: Array, workers: Workers,
+) -> None:  # fmt: skip
+    """Post it: a slot row and a loss for every unit of the samples given; first_sample is their place in the step."""
+    z, drop = sizes(config), dropout_of(config, step)
+    memory, keep = _scratch(z, drop, params.dtype, workers)
+    packed = _packed(params, z, workers)
+    workers.post(
+        gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
+        keep, workers.ticks, drop, z,
+    )  # fmt: skip
+
+
+def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, rows: Array, workers: Workers) -> None:
+    """rows (units, 3): nats, counted targets, right guesses."""
+    z = sizes(config)
+    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
+    workers.run(
+        evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, keep,
+        NO_DROPOUT, z
+    )  # fmt: skip
+
+
+def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) -> Array:
+    """(B, T, V) for tokens (B, T), T being the context."""
+    z = sizes(config)
+    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
+    out = np.empty((*inputs.shape, z.V), params.dtype)
+    packed = _packed(params, z, workers)
+    workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, keep, NO_DROPOUT, z)
+    return out

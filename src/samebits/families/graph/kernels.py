@@ -1,0 +1,314 @@
+"""Compiled message passing over graphs in CSR form: forward and backward of one unit, and the workers that share units.
+
+Shapes: n nodes of the unit, H width, M kinds of neighbours (children, parents), W = (1 + M)·H, L layers, C classes of
+all heads side by side. x (L, n, W) keeps each layer's input: a node's own h and the sum over each kind of neighbours;
+slope (L, n, H) keeps φ′. Neighbours are gathered in the order of the CSR
+lists: nothing is scattered, and the backward pass gathers along the transposed lists (parents for children, and the
+other way round).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.jit import kernel
+from samebits.engine.merge import fold_up, is_awaited
+from samebits.engine.sync import BACKWARD, FORWARD, claim, take, ticks, unit_at
+from samebits.families.graph.heads import cross_entropy, softmax_heads
+from samebits.families.graph.products import multiply, multiply_at
+from samebits.families.graph.sinkhorn import structural_loss
+from samebits.families.graph.store import Sizes, Store, unit_size
+
+
+@kernel
+def embed_forward(x: Array, table: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """x (n, ≥ H): the sum of each node's feature rows."""
+    i = 0
+    for g in chosen[first:last]:
+        for node in range(store.nodes[g], store.nodes[g + 1]):
+            out = x[i, :H]
+            begin = store.row_starts[node]
+            row = table[store.rows[begin]]
+            for j in range(H):
+                out[j] = row[j]
+            for e in range(begin + 1, store.row_starts[node + 1]):
+                row = table[store.rows[e]]
+                for j in range(H):
+                    out[j] += row[j]
+            i += 1
+
+
+@kernel
+def embed_backward(dtable: Array, dx: Array, store: Store, chosen: Array, first: int, last: int) -> None:
+    """Rows of the unit's own gradient, in the order of nodes."""
+    dtable[:] = 0
+    i = 0
+    for g in chosen[first:last]:
+        for node in range(store.nodes[g], store.nodes[g + 1]):
+            source = dx[i]
+            for e in range(store.row_starts[node], store.row_starts[node + 1]):
+                row = dtable[store.rows[e]]
+                for j in range(source.size):
+                    row[j] += source[j]
+            i += 1
+
+
+@kernel
+def gather_forward(x: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """x (n, W): columns from H on become sums over neighbours of the first H columns."""
+    for kind in range(store.edges.shape[0]):
+        starts, edges = store.edge_starts[kind], store.edges[kind]
+        column = (1 + kind) * H
+        base = i = 0
+        for g in chosen[first:last]:
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                out = x[i, column : column + H]
+                begin, end = starts[node], starts[node + 1]
+                if begin == end:
+                    for j in range(H):
+                        out[j] = 0
+                else:
+                    row = x[base + edges[begin], :H]
+                    for j in range(H):
+                        out[j] = row[j]
+                    for e in range(begin + 1, end):
+                        row = x[base + edges[e], :H]
+                        for j in range(H):
+                            out[j] += row[j]
+                i += 1
+            base = i
+
+
+@kernel
+def gather_backward(dh: Array, dx: Array, store: Store, chosen: Array, first: int, last: int, H: int) -> None:
+    """dh (n, H) from dx (n, W): what reached a node itself, and what reached sums that it was part of."""
+    kinds = store.edges.shape[0]
+    for i in range(dh.shape[0]):
+        out, row = dh[i], dx[i, :H]
+        for j in range(H):
+            out[j] = row[j]
+    for kind in range(kinds):
+        transposed = kinds - 1 - kind
+        starts, edges = store.edge_starts[transposed], store.edges[transposed]
+        column = (1 + kind) * H
+        base = i = 0
+        for g in chosen[first:last]:
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                out = dh[i]
+                for e in range(starts[node], starts[node + 1]):
+                    row = dx[base + edges[e], column : column + H]
+                    for j in range(H):
+                        out[j] += row[j]
+                i += 1
+            base = i
+
+
+@kernel
+def activate(h: Array, slope: Array, bias: Array, relu: bool) -> None:
+    """The first H columns of h hold a and become φ(a + bias); slope (n, H) becomes φ′.
+
+    bend: φ(x) = ½ x (1 + x / √(1 + x²)), smooth, close to x above and to 0 below, and made of operations vectors have.
+    """
+    one, half = h.dtype.type(1), h.dtype.type(0.5)
+    zero = h.dtype.type(0)
+    for i in range(h.shape[0]):
+        row, out = h[i, : bias.size], slope[i]
+        if relu:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                out[j] = zero if x < zero else one  # a NaN passes on
+                row[j] = zero if x < zero else x
+        else:
+            for j in range(row.size):
+                x = row[j] + bias[j]
+                s = x / np.sqrt(one + x * x)
+                row[j] = half * x * (one + s)
+                out[j] = half * (one + s * (one + one - s * s))
+
+
+@kernel
+def transpose(out: Array, a: Array) -> None:
+    """out (n, m) from a (m, n)."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = a[j, i]
+
+
+@kernel
+def turn_weights(turned: Array, params: Array, sizes: Sizes) -> None:
+    """What the backward pass needs once a step: each layer's weights transposed, (H, W), and the heads', (C, H)."""
+    H, C = sizes.width, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset, place = sizes.embed * H, 0
+    for _ in range(sizes.layers):
+        transpose(turned[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
+        offset += W * H + H
+        place += W * H
+    transpose(turned[place : place + H * C].reshape(C, H), params[offset : offset + H * C].reshape(H, C))
+
+
+@kernel
+def network_forward(
+    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, panel: Array, sizes: Sizes,
+    store: Store, chosen: Array, first: int, last: int,
+) -> None:  # fmt: skip
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset = sizes.embed * H
+    embed_forward(x[0], params[:offset].reshape(sizes.embed, H), store, chosen, first, last, H)
+    for layer in range(L):
+        weights = params[offset : offset + W * H].reshape(W, H)
+        bias = params[offset + W * H : offset + W * H + H]
+        offset += W * H + H
+        gather_forward(x[layer], store, chosen, first, last, H)
+        out = x[layer + 1] if layer + 1 < L else last_h
+        multiply(out[:, :H], x[layer], weights, panel)
+        activate(out, slope[layer], bias, sizes.relu)
+    multiply(logits, last_h, params[offset : offset + H * C].reshape(H, C), panel)
+    bias = params[offset + H * C : offset + H * C + C]
+    for i in range(logits.shape[0]):
+        row = logits[i]
+        for j in range(C):
+            row[j] += bias[j]
+
+
+@kernel
+def network_backward(
+    slot: Array, dh: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
+    panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
+) -> None:  # fmt: skip
+    """Fill the unit's slot from dlogits; dh (n, H) is scratch, and a layer's x becomes its dx once it was used."""
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    offset = sizes.embed * H + L * (W * H + H)
+    place = L * W * H
+    multiply_at(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, panel)
+    column_sums(slot[offset + H * C : offset + H * C + C], dlogits)
+    multiply(dh, dlogits, turned[place : place + H * C].reshape(C, H), panel)
+    for layer in range(L - 1, -1, -1):
+        offset -= W * H + H
+        place -= W * H
+        for i in range(dh.shape[0]):
+            row, factor = dh[i], slope[layer, i]
+            for j in range(H):
+                row[j] *= factor[j]
+        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
+        column_sums(slot[offset + W * H : offset + W * H + H], dh)
+        multiply(x[layer], dh, turned[place : place + W * H].reshape(H, W), panel)
+        gather_backward(dh, x[layer], store, chosen, first, last, H)
+    embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
+
+
+@kernel
+def column_sums(out: Array, rows: Array) -> None:
+    out[:] = 0
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(out.size):
+            out[j] += row[j]
+
+
+@kernel
+def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array]:
+    """A worker's memory as (x, slope, last_h, logits, dh)."""
+    H, L, C = sizes.width, sizes.layers, sizes.classes
+    W = (1 + sizes.kinds) * H
+    a = L * n * W
+    b = a + L * n * H
+    c = b + n * H
+    d = c + n * C
+    return (
+        space[:a].reshape(L, n, W), space[a:b].reshape(L, n, H), space[b:c].reshape(n, H), space[c:d].reshape(n, C),
+        space[d : d + n * H].reshape(n, H),
+    )  # fmt: skip
+
+
+@kernel
+def gradient_worker(
+    worker: int, claims: Array, arrivals: Array, clock: Array, first_unit: int, folded: int, slots: Array,
+    spares: Array, losses: Array, spaces: Array, turned: Array, panels: Array, params: Array, sizes: Sizes,
+    scratch: Array, store: Store, chosen: Array, cuts: Array,
+) -> None:  # fmt: skip
+    """One row of slots and losses a unit, slots folded; cuts (units + 1,) are places in `chosen`.
+
+    A worker begins with neighbouring units, its own, and folds their slots while they are in its cache; every second
+    one is never written but to a row of spares.
+    """
+    heads, units = sizes.heads, cuts.size - 1
+    own = worker * units // clock.shape[0]
+    fresh, cursor = True, 0
+    while True:
+        cursor = take(claims, 0, cursor, own)
+        if cursor == units:
+            break
+        u = unit_at(cursor, own, units)
+        begin = ticks()
+        if fresh:
+            turn_weights(turned[worker], params, sizes)
+            fresh = False
+        first, last = cuts[u], cuts[u + 1]
+        n = unit_size(store, chosen, first, last)
+        x, slope, last_h, logits, dh = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
+        )  # fmt: skip
+        softmax_heads(logits, heads)
+        halfway = ticks()
+        loss = 0.0
+        if sizes.sinkhorn > 0:
+            extra = scratch[worker, : n * heads[0]].reshape(n, heads[0])
+            rest = scratch[worker, n * heads[0] :]
+            loss += structural_loss(extra, logits, rest, sizes, store, chosen, first, last)
+        loss += cross_entropy(logits, heads, store, chosen, first, last)
+        if sizes.sinkhorn > 0:
+            for i in range(n):
+                for j in range(heads[0]):
+                    logits[i, j] += extra[i, j]
+        slot = spares[worker] if is_awaited(arrivals, u, first_unit) else slots[u]
+        network_backward(
+            slot, dh, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen, first, last
+        )
+        losses[u, 0] = loss
+        fold_up(slots, slot, arrivals, u, first_unit, folded)
+        clock[worker, FORWARD] += halfway - begin
+        clock[worker, BACKWARD] += ticks() - halfway
+
+
+@kernel
+def evaluate_worker(
+    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, panels: Array, params: Array, sizes: Sizes,
+    store: Store, chosen: Array, cuts: Array, starts: Array,
+) -> None:  # fmt: skip
+    """rows (units, 2): cross-entropy and graphs whose every edit is right. choices (nodes, 4): the most likely classes;
+    starts (chosen,) is where each graph's begin."""
+    heads = sizes.heads
+    while True:
+        u = claim(tickets)
+        if u >= cuts.size - 1:
+            break
+        first, last = cuts[u], cuts[u + 1]
+        n = unit_size(store, chosen, first, last)
+        x, slope, last_h, logits, _ = cut_space(spaces[worker], n, sizes)
+        network_forward(
+            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
+        )  # fmt: skip
+        softmax_heads(logits, heads)
+        i, exact = 0, 0
+        for k in range(first, last):
+            g = chosen[k]
+            wrong = 0
+            for node in range(store.nodes[g], store.nodes[g + 1]):
+                begin = 0
+                for head in range(len(heads)):
+                    best = 0
+                    for j in range(1, heads[head]):
+                        if logits[i, begin + j] > logits[i, begin + best]:
+                            best = j
+                    choices[starts[k] + node - store.nodes[g], head] = best
+                    wrong += best != store.targets[node, head]
+                    begin += heads[head]
+                i += 1
+            exact += wrong == 0
+        rows[u, 0] = cross_entropy(logits, heads, store, chosen, first, last)
+        rows[u, 1] = exact

@@ -1,0 +1,109 @@
+"""A trained network to use from Python: expressions in, rewriting series out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.family import Constants
+from samebits.engine.params import views
+from samebits.engine.workers import Workers, team_of
+from samebits.errors import SamebitsError, nearest
+from samebits.families.graph import network
+from samebits.families.graph.config import GraphConfig, layout
+from samebits.families.graph.data import batch_of, decode, inputs_of
+from samebits.families.graph.edits import DELETE, Edits, apply, is_fixed_point
+from samebits.families.graph.expressions import Tree, parse, text_of
+from samebits.families.graph.series import TASK_WORDS
+
+OPERANDS = {
+    "simplify": 1, "peano": 1, "d": 1, "and": 2, "or": 2, "not": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2,
+    "neg": 1, "S": 1, "sin": 1, "cos": 1, "exp": 1, "log": 1, "bind": 2,
+}  # fmt: skip
+
+
+@dataclass
+class Rewriting:
+    """What the network made of an expression: every tree on the way, the last being its answer."""
+
+    trees: list[Tree]
+    ended: bool  # False: the limit of steps or nodes came first
+
+    @property
+    def texts(self) -> list[str]:
+        return [text_of(tree) for tree in self.trees]
+
+
+@dataclass
+class GraphModel:
+    """`params` maps names to arrays, views into `weights`."""
+
+    config: GraphConfig
+    weights: Array  # the flat vector
+    constants: Constants
+    params: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.params = views(layout(self.config), self.weights)
+
+    def parse(self, text: str) -> Tree:
+        """The tree of an expression; the task word is put above it where it is missing."""
+        config = self.config
+        tree = parse(text, config.most_nodes)
+        for node, label in enumerate(tree.labels):
+            if label not in config.labels:
+                raise SamebitsError(f"there is no operator or symbol {label!r} here; {nearest(label, config.labels)}")
+            wanted, found = OPERANDS.get(label, 0), len(tree.children[node])
+            if config.data is None and label != "eval" and found != wanted:
+                raise SamebitsError(
+                    f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; mend it"
+                )
+        word = TASK_WORDS[config.rule]
+        if config.data is not None or tree.labels[0] == word:
+            return tree
+        return parse(f"({word} {text_of(tree)})", config.most_nodes + 1)
+
+    def edits(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Edits]:
+        """The most likely edits of each tree: one run of the network over all of them."""
+        store = inputs_of(self.config, trees)
+        batch = batch_of(self.config, store, np.arange(len(trees)))
+        rows = np.empty((len(batch.arrays.cuts) - 1, 2))
+        with team_of(workers) as team:
+            choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
+        return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
+
+    def rewrite(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Rewriting]:
+        """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
+        found = [Rewriting([tree], False) for tree in trees]
+        going = list(found)
+        with team_of(workers) as team:
+            for _ in range(self.config.most_steps):
+                if not going:
+                    break
+                still = []
+                for item, edits in zip(going, self.edits([one.trees[-1] for one in going], team), strict=True):
+                    after = step(item.trees[-1], edits)
+                    if after is None:
+                        item.ended = True
+                    else:
+                        item.trees.append(after)
+                        if len(after.labels) <= self.config.most_nodes:
+                            still.append(item)
+                going = still
+        return found
+
+
+def step(tree: Tree, edits: Edits) -> Tree | None:
+    """The edited tree; None where the edits change nothing. A root whose loss would leave no tree stays."""
+    if is_fixed_point(edits):
+        return None
+    after = apply(tree, edits)
+    if after is None and edits.action[0] == DELETE:
+        edits.action[0] = None
+        after = apply(tree, edits)
+    if after is None or after == tree:
+        return None
+    return after

@@ -1,0 +1,113 @@
+"""Lays out memory and hands units to the workers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from samebits.engine.arrays import Array
+from samebits.engine.lanes import flipped_size
+from samebits.engine.workers import Workers
+from samebits.families.graph.config import FIRST_POSITION, GraphConfig
+from samebits.families.graph.data import Pairs
+from samebits.families.graph.kernels import evaluate_worker, gradient_worker
+from samebits.families.graph.sinkhorn import scratch_size
+from samebits.families.graph.store import Sizes, Store
+
+NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
+FOLDED = 3  # levels of the tree: a worker's eight neighbouring slots, some 100 kB each, are still in its cache
+LITTLE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
+
+
+@lru_cache(maxsize=8)
+def sizes_of(config: GraphConfig) -> Sizes:
+    gives = [config.relabels.index(label) if label in config.relabels else -1 for label in config.labels]
+    a, b, c, d = config.head_sizes
+    return Sizes(
+        config.width, config.layers, config.kinds, len(config.labels) * (config.positions + FIRST_POSITION),
+        (a, b, c, d), sum(config.head_sizes), config.activation == "relu", config.sinkhorn, config.sinkhorn_steps,
+        config.sinkhorn_temperature, np.array(gives, np.int64),
+    )  # fmt: skip
+
+
+def node_numbers(config: GraphConfig) -> int:
+    """Numbers a node takes in a worker's memory (kernels.cut_space)."""
+    H = config.width
+    wide = (1 + config.kinds) * H
+    return config.layers * (wide + H) + 2 * H + sum(config.head_sizes)
+
+
+def flops(config: GraphConfig, nodes: int) -> float:
+    """The products of a gradient: forward, and twice backward."""
+    H = config.width
+    return 6.0 * nodes * (config.layers * (1 + config.kinds) * H * H + H * sum(config.head_sizes))
+
+
+def _is_little(config: GraphConfig, pairs: Pairs) -> bool:
+    """Too little to share."""
+    return pairs.cuts.size == 2 or flops(config, pairs.nodes) < LITTLE_FLOPS
+
+
+def _unit_nodes(pairs: Pairs) -> int:
+    """Nodes of the largest unit, in whole blocks."""
+    return -(-pairs.most_nodes // NODE_BLOCK) * NODE_BLOCK
+
+
+def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
+
+
+def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
+    """Each worker's copy of the weights, transposed (kernels.turn_weights)."""
+    layer = (1 + config.kinds) * config.width * config.width
+    size = config.layers * layer + config.width * sum(config.head_sizes)
+    return workers.per_worker("graph weights", size, dtype)
+
+
+def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the products, whose sums run over nodes, wide rows or classes."""
+    widest = (1 + config.kinds) * config.width
+    deepest = max(nodes, widest, sum(config.head_sizes))
+    return workers.per_worker("graph panels", int(flipped_size(deepest, widest)), dtype)
+
+
+def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
+    """Scratch for the structural loss: its gradient for a unit, and what the largest graph needs."""
+    size = 1
+    if config.sinkhorn:
+        largest = int(max(np.diff(store.nodes).max(), np.diff(store.next_nodes).max()))
+        classes = config.head_sizes[0]
+        size = nodes * classes + scratch_size(largest, config.sinkhorn_steps, classes)
+    return workers.per_worker("graph sinkhorn", size, dtype)
+
+
+def gradient(
+    config: GraphConfig, params: Array, pairs: Pairs, first: int, slots: Array, losses: Array, workers: Workers
+) -> None:
+    """Post it: one row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
+    nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
+    workers.post(
+        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots,
+        workers.per_worker("graph slot", slots.shape[1], dtype), losses,
+        _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
+        _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
+        pairs.cuts[first : first + units + 1], alone=_is_little(config, pairs),
+    )  # fmt: skip
+
+
+def evaluate(config: GraphConfig, params: Array, pairs: Pairs, first: int, rows: Array, workers: Workers) -> Array:
+    """rows (units, 2), from unit `first` on: cross-entropy, graphs with every edit right. Returns the classes chosen,
+    (nodes, 4), of the graphs in these units."""
+    nodes, dtype, store, chosen = _unit_nodes(pairs), params.dtype, pairs.store, pairs.chosen
+    counts = np.diff(store.nodes)[chosen]
+    starts = np.cumsum(counts) - counts
+    choices = np.empty((pairs.nodes, 4), np.int32)
+    workers.run(
+        evaluate_worker, workers.tickets(), rows, choices,
+        _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
+        store, chosen, pairs.cuts[first : first + len(rows) + 1], starts, alone=_is_little(config, pairs),
+    )  # fmt: skip
+    return choices

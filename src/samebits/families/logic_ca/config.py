@@ -1,0 +1,239 @@
+"""What a logic automaton is made of, and the published experiments as presets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from samebits.config import TrainConfig, override
+from samebits.engine.family import Layout, Task
+from samebits.families.logic_ca import pictures
+
+POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself
+LANE_BLOCK = 32  # lanes come in whole vector blocks (simd.py)
+
+
+class LogicConfig(TrainConfig):
+    """Sizes follow Miotti et al. 2025; layer lists give outputs only, their inputs follow from the rest."""
+
+    rule: Literal["life", "checkerboard", "grow"] = Field(description="what the automaton must learn to do")
+    height: int = Field(ge=3, le=4096)
+    width: int = Field(ge=3, le=4096)
+    boundary: Literal["periodic", "zeros"]
+    channels: int = Field(ge=1, le=1024, description="bits a cell; channel 0 is what the loss looks at")
+    kernels: int = Field(ge=1, le=1024, description="perceive kernels, all with the same wiring")
+    perceive: tuple[int, ...] = Field(min_length=1, description="gates of each perceive layer; the first has 8")
+    update: tuple[int, ...] = Field(min_length=1, description="gates of each update layer; the last has `channels`")
+    ca_steps: int = Field(ge=1, le=10_000)
+    square: int = Field(2, ge=1, description="checkerboard: side of a square")
+    start: Literal["random", "centre", "zeros"] = Field("random", description="random bits, one full cell, or nothing")
+    target: tuple[str, ...] = Field(
+        (), description="grow: the picture; a file, lizard or letter; it sets the grid's size"
+    )
+    fire_rate: float = Field(1.0, gt=0, le=1, description="chance that a cell updates in a CA step; 1: synchronous")
+    residual: Literal["a", "mixed", "spread", "routed"] = Field(
+        "a", description="what gates pass on at first: a; mixed, spread: a or b in perceive; routed: in update too"
+    )
+    start_logit: float = Field(10.0, gt=0, le=50, description="how surely they do: the logit of that operation")
+    harden_from: float = Field(
+        1.0, ge=0, le=1, description="part of the schedule where gates begin to harden; 1: never"
+    )
+    harden_full: float = Field(1.0, ge=0, le=1, description="part of the schedule from which all gates are hard")
+    wiring_seed: int = Field(23, ge=0, lt=2**63, description="23 draws the published wires")
+    lanes: int = Field(32, ge=LANE_BLOCK, le=1024, multiple_of=LANE_BLOCK, description="most cells in a tile")
+
+    beta2: float = Field(0.99, ge=0, lt=1)
+    clip_element: float = Field(100.0, ge=0)
+
+    @property
+    def target_channels(self) -> int:
+        return pictures.target_channels(self.target) if self.rule == "grow" else 1
+
+    @property
+    def update_inputs(self) -> int:
+        return self.channels + self.channels * self.kernels * self.perceive[-1]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_target(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """A target given by name becomes its rows, and sets the size of the grid."""
+        target = values.get("target", ())
+        if target in ((), []):
+            return values
+        if isinstance(target, str):
+            target = pictures.read_target(target)
+        if not isinstance(target, list | tuple) or not all(isinstance(row, str) for row in target):
+            raise ValueError(
+                f"target is {target!r}; it must be a file, {' or '.join(pictures.BUILT_IN)}, or a list of rows such as "
+                "'.##.'; name one"
+            )
+        pictures.check_rows(tuple(target))
+        return {**values, "target": tuple(target), "height": len(target), "width": len(target[0])}
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> LogicConfig:
+        if any(gates < 1 for gates in self.perceive + self.update):
+            raise ValueError("perceive and update are lists of gate counts; each must be at least 1; mend the list")
+        if self.perceive[0] != POSITIONS - 1:
+            raise ValueError(
+                f"perceive starts with {self.perceive[0]}; its first layer pairs the 8 neighbours with the centre; "
+                "start the list with 8"
+            )
+        if self.update[-1] != self.channels:
+            raise ValueError(
+                f"update ends with {self.update[-1]}; its last layer is the cell's next state; "
+                f"end it with channels, {self.channels}"
+            )
+        if self.harden_full < self.harden_from:
+            raise ValueError(
+                f"harden_full is {self.harden_full}; it must not be below harden_from, {self.harden_from}; raise it"
+            )
+        if self.rule == "grow" and not self.target:
+            raise ValueError("target is empty; rule grow needs a picture; set --target")
+        if self.rule != "grow" and self.target:
+            raise ValueError(f"rule is {self.rule}; only grow takes a picture; leave --target out")
+        if self.target_channels > self.channels:
+            raise ValueError(
+                f"channels is {self.channels}; the target has {self.target_channels} colour channels; raise channels"
+            )
+        if self.rule == "life" and self.channels != 1:
+            raise ValueError(f"channels is {self.channels}; a Life cell is one bit; use --set channels=1")
+        if self.rule == "life" and self.boundary != "periodic":
+            raise ValueError("boundary is zeros; Life's targets are those of a torus; use --set boundary=periodic")
+        for label, sizes in (("perceive", self.perceive), ("update", (self.update_inputs, *self.update))):
+            for inputs, outputs in pairwise(sizes):
+                check_wirable(label, inputs, outputs)
+        return self
+
+
+def check_wirable(label: str, inputs: int, outputs: int) -> None:
+    """`unique` wiring wants enough gates for its inputs and enough pairs for its gates."""
+    pairs = inputs * (inputs - 1) // 2
+    if 2 * outputs < inputs:
+        raise ValueError(
+            f"{label} has a layer of {outputs} gates on {inputs} inputs; they reach only {2 * outputs} of them; "
+            f"make it at least {-(-inputs // 2)} gates"
+        )
+    if outputs > pairs:
+        raise ValueError(
+            f"{label} has a layer of {outputs} gates on {inputs} inputs; there are only {pairs} different pairs; "
+            f"make it at most {pairs} gates"
+        )
+
+
+def layout(config: LogicConfig) -> Layout:
+    """The logits of every layer by name, in the order of the flat vector: gate g owns elements 16·g to 16·g + 15."""
+    perceive = [(f"perceive.{i}.logits", (config.kernels, gates, 16)) for i, gates in enumerate(config.perceive)]
+    return perceive + [(f"update.{i}.logits", (gates, 16)) for i, gates in enumerate(config.update)]
+
+
+def gate_count(config: LogicConfig) -> int:
+    return config.kernels * sum(config.perceive) + sum(config.update)
+
+
+# Kernels that start by seeing different neighbours, and gates that are decided at random, more and more of them, in the
+# last 40 % of training (data.hardened). docs/automata.md has what this gains, and what it does not.
+_HARDENED = {"residual": "mixed", "harden_from": 0.6, "harden_full": 0.95}
+# Five steps of a preset end long before its gates harden. From 0 to 1: either can be set without the other.
+_VERIFY_HARDENING = {"schedule_steps": 5, "harden_from": 0.0, "harden_full": 1.0}
+# For wirings other than the published one: all of them start alike, close to undecided; gates harden at a falling rate.
+_ROBUST = {
+    "residual": "routed", "start_logit": 5.0, "harden_from": 0.6, "harden_full": 0.95, "schedule": "hold-cosine",
+    "steps": 1000,
+}  # fmt: skip
+
+_LIFE = LogicConfig(
+    rule="life", height=3, width=3, boundary="periodic", channels=1, kernels=16, perceive=(8, 4, 2, 1),
+    update=(*[128] * 17, 64, 32, 16, 8, 4, 2, 1), ca_steps=1, batch_size=20, lr=0.05, steps=3000,
+    eval_every=100, checkpoint_every=500,
+)  # fmt: skip
+_BOARD = LogicConfig(
+    rule="checkerboard", height=16, width=16, boundary="zeros", channels=8, kernels=16, perceive=(8, 4, 2),
+    update=(*[256] * 10, 128, 64, 32, 16, 8, 8), ca_steps=20, batch_size=2, lr=0.05, steps=500,
+    eval_every=50, eval_samples=8, checkpoint_every=100,
+)  # fmt: skip
+
+_ASYNC = override(
+    _BOARD,
+    {"height": 14, "width": 14, "update": (*[256] * 14, 128, 64, 32, 16, 8, 8), "ca_steps": 50, "fire_rate": 0.6,
+     "batch_size": 1, "steps": 800},
+)  # fmt: skip
+_LIZARD = LogicConfig(
+    rule="grow", target="lizard", height=20, width=20, start="centre", boundary="periodic", channels=128, kernels=4,
+    perceive=(8, 4, 2, 1), update=(*[512] * 8, 256, 128), ca_steps=12, batch_size=1, lr=0.06, steps=3500,
+    eval_every=50, checkpoint_every=500,
+)  # fmt: skip
+_LETTER = LogicConfig(
+    rule="grow", target="letter", height=16, width=16, start="zeros", boundary="zeros", channels=64, kernels=4,
+    perceive=(8, 4, 2), update=(*[512] * 8, 256, 128, 64), ca_steps=15, batch_size=1, lr=0.06, steps=3000,
+    eval_every=50, checkpoint_every=500,
+)  # fmt: skip
+
+# 35 cells: two tiles of a sample; several steps: gradients travel through neighbours of neighbours.
+_TINY = override(
+    _BOARD,
+    {"height": 5, "width": 7, "channels": 3, "kernels": 2, "update": (12, 6, 3), "ca_steps": 4, "batch_size": 3},
+)
+_TINY_PICTURE = override(
+    _LETTER,
+    {"target": ("RGB....", "WMC.YYY", "...RR..", "BB..GG.", "....CCC"), "channels": 4, "kernels": 2,
+     "update": (16, 8, 4), "ca_steps": 4},
+)  # fmt: skip
+
+TASKS = {
+    "checkerboard": Task(
+        presets={
+            "full": _BOARD,
+            "robust": override(_BOARD, _ROBUST),
+            "small": override(_BOARD, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "steps": 20, "eval_every": 10}),
+        },
+        summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",
+        expect="hard loss 0 after about 250 of 500 steps",
+        checks=(_TINY, override(_TINY, {"boundary": "periodic", "ca_steps": 2, "batch_size": 1})),
+    ),
+    "checkerboard-async": Task(
+        presets={
+            "full": _ASYNC,
+            "small": override(_ASYNC, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "ca_steps": 20, "steps": 20}),
+        },
+        summary="the same where each cell updates with probability 0.6 at every step",
+        expect="hard loss 0 after about 400 of 800 steps",
+        checks=(override(_TINY, {"fire_rate": 0.6}),),
+    ),
+    "life": Task(
+        presets={
+            "full": override(_LIFE, _HARDENED),
+            "published": _LIFE,
+            "small": override(
+                _LIFE, {"kernels": 8, "update": (16, 16, 16, 8, 4, 2, 1), "steps": 100, "eval_every": 50}
+            ),
+        },
+        summary="a cell learns Conway's rule from all 512 neighbourhoods",
+        expect="hard loss 0 on all 512 patterns well before step 3,000",
+        checks=(override(_LIFE, {"kernels": 3, "update": (4, 2, 1), "batch_size": 7}),),
+        verify=_VERIFY_HARDENING,
+    ),
+    "grow": Task(
+        presets={
+            "full": override(_LIZARD, {"residual": "spread"}),
+            "published": _LIZARD,
+            "small": override(_LIZARD, {"channels": 16, "update": (64, 32, 16), "ca_steps": 8, "steps": 30}),
+        },
+        summary="one cell grows into a picture in 12 steps: a lizard, or your own with --target",
+        expect="hard loss 0 after about 1,900 of 3,500 steps",
+        checks=(override(_TINY_PICTURE, {"target": (".#.#.", "#####", ".###.", "..#.."), "start": "centre"}),),
+    ),
+    "letter": Task(
+        presets={
+            "full": override(_LETTER, _HARDENED),
+            "published": _LETTER,
+            "small": override(_LETTER, {"channels": 16, "update": (72, 36, 32, 16), "ca_steps": 8, "steps": 30}),
+        },
+        summary="an empty grid grows a picture in up to 8 colours, found from the border alone",
+        expect="hard loss 0 within 3,000 steps",
+        checks=(_TINY_PICTURE,),
+        verify=_VERIFY_HARDENING,
+    ),
+}

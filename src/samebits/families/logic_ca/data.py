@@ -1,0 +1,151 @@
+"""Starts and targets. Every start is a function of (seed, purpose, step, sample)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from samebits.engine import rng
+from samebits.engine.arrays import Array
+from samebits.engine.family import Batch
+from samebits.engine.rng import Purpose
+from samebits.families.logic_ca.config import LogicConfig, gate_count
+from samebits.families.logic_ca.pictures import to_bits
+
+LIFE_PATTERNS = 512  # of a 3×3 grid
+
+
+class Boards(NamedTuple):
+    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1; fire (T, N) uint8, empty if all cells do."""
+
+    grids: Array
+    targets: Array
+    fire: Array
+    hard: Array  # (G,) gates that compute hard in this training step, or empty
+
+
+ALWAYS = np.zeros((0, 0), np.uint8)  # no mask: every cell fires
+ALL_SOFT = np.zeros(0, bool)  # no gate is hardened
+
+
+class LogicData(NamedTuple):
+    patterns: Boards | None  # Life on 3×3: all 512 starts, and what becomes of them
+    target: Array | None  # (H, W, k); None for Life, whose target follows from the start
+
+
+def checkerboard(height: int, width: int, square: int) -> Array:
+    """(H, W, 1): squares of 0 and 1; the upper left one is 0."""
+    rows, columns = np.arange(height)[:, None] // square, np.arange(width)[None, :] // square
+    return ((rows + columns) % 2).astype(np.float32)[..., None]
+
+
+def life_patterns() -> Array:
+    """(512, 3, 3, 1): the bits of the board's number, most significant first, row-major."""
+    numbers = np.arange(LIFE_PATTERNS)[:, None] >> np.arange(8, -1, -1)
+    return (numbers & 1).astype(np.float32).reshape(-1, 3, 3, 1)
+
+
+def life_step(grids: Array) -> Array:
+    """Conway's rule on periodic grids (B, H, W, 1)."""
+    shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+    neighbours = sum(np.roll(grids, shift, axis=(1, 2)) for shift in shifts)
+    return ((neighbours == 3) | ((neighbours == 2) & (grids == 1))).astype(grids.dtype)
+
+
+def life_rollout(grids: Array, steps: int) -> Array:
+    for _ in range(steps):
+        grids = life_step(grids)
+    return grids
+
+
+def load(config: LogicConfig) -> LogicData:
+    if config.rule == "life":
+        if (config.height, config.width) != (3, 3):
+            return LogicData(None, None)
+        starts = life_patterns()
+        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps), ALWAYS, ALL_SOFT), None)
+    if config.rule == "grow":
+        return LogicData(None, to_bits(config.target))
+    return LogicData(None, checkerboard(config.height, config.width, config.square))
+
+
+def random_grids(
+    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+) -> Array:
+    """`count` grids of random bits; sample i depends on i, not on how many are drawn."""
+    height, width = size or (config.height, config.width)
+    drawn = rng.bits((count, height * width * config.channels), config.seed, purpose, step)
+    return drawn.astype(np.float32).reshape(count, height, width, config.channels)
+
+
+def start_grids(
+    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+) -> Array:
+    """Where the cells begin: random bits, one full cell in the middle, or nothing at all."""
+    if config.start == "random":
+        return random_grids(config, count, purpose, step, size)
+    height, width = size or (config.height, config.width)
+    grids = np.zeros((count, height, width, config.channels), np.float32)
+    if config.start == "centre":
+        grids[:, height // 2, width // 2] = 1
+    return grids
+
+
+def fire_masks(
+    config: LogicConfig, purpose: Purpose, step: int, ca_steps: int, cells: int, rate: float | None = None
+) -> Array:
+    """(ca_steps, cells) uint8: who updates when. One mask for all channels and samples, soft and hard alike."""
+    chance = config.fire_rate if rate is None else rate
+    if chance >= 1:
+        return ALWAYS
+    drawn = rng.words((ca_steps, cells), config.seed, Purpose.FIRE, step, extra=int(purpose))
+    return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
+
+
+def hardened(config: LogicConfig, step: int) -> Array:
+    """(G,) gates that compute hard in this step: each with a chance that rises from 0 to 1 late in training.
+
+    A soft circuit can be right without its gates being decided. Training through more and more decided gates, with the
+    soft gradient (straight-through), closes the gap while there is still time to repair what it breaks.
+    """
+    if config.harden_from >= 1 or config.schedule_steps is None:
+        return ALL_SOFT
+    share = (step / config.schedule_steps - config.harden_from) / max(1e-9, config.harden_full - config.harden_from)
+    if share <= 0:
+        return ALL_SOFT
+    drawn = rng.words((1, gate_count(config)), config.seed, Purpose.HARDEN, step)[0] >> np.uint64(11)
+    return (drawn.astype(np.float64) + 0.5) * 2.0**-53 < share
+
+
+def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
+    """The loss is a sum over samples, as published: nothing to divide by."""
+    fire = fire_masks(config, purpose, step, config.ca_steps, grids[0, ..., 0].size)
+    hard = hardened(config, step) if purpose == Purpose.BATCH else ALL_SOFT
+    return Batch(Boards(grids, targets, fire, hard), len(grids), 1.0)
+
+
+def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
+    if data.target is None:
+        targets = life_rollout(grids, config.ca_steps)
+    else:
+        targets = data.target[None].repeat(len(grids), axis=0)
+    return as_batch(config, grids, targets, purpose, step)
+
+
+def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
+    """The starts of one training step."""
+    if data.patterns is not None:
+        chosen = rng.integers((1, config.batch_size), LIFE_PATTERNS, config.seed, Purpose.BATCH, step)[0]
+        return as_batch(config, data.patterns.grids[chosen], data.patterns.targets[chosen], Purpose.BATCH, step)
+    grids = start_grids(config, config.batch_size, Purpose.BATCH, step)
+    return with_targets(config, data, grids, Purpose.BATCH, step)
+
+
+def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
+    """All 512 patterns for Life, the one start of a picture; otherwise random starts that training does not draw."""
+    if data.patterns is not None:
+        return as_batch(config, data.patterns.grids, data.patterns.targets, Purpose.EVALUATION, 0)
+    count = 1 if config.start != "random" else max(64, config.eval_samples) if full else config.eval_samples
+    grids = start_grids(config, count, Purpose.EVALUATION, 0)
+    return with_targets(config, data, grids, Purpose.EVALUATION, 0)

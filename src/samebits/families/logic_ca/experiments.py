@@ -1,0 +1,205 @@
+"""The paper's experiments with a trained automaton: larger grids, longer times, damage, asynchronous cells.
+
+All of them run the learned circuit, bit-packed (packed.py).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.engine import rng
+from samebits.engine.arrays import Array
+from samebits.engine.rng import Purpose
+from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
+from samebits.families.logic_ca import data
+from samebits.families.logic_ca.config import LogicConfig
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.packed import simulate
+from samebits.families.logic_ca.pictures import to_bits
+
+ASYNC_RATE = 0.6  # of the paper
+SCALE = 4  # "four times larger, for four times the steps"
+DAMAGE_SIDE, DAMAGE_GRID = 10, 64
+ROBUST_STEPS, ROBUST_SETTLE = 4000, 200
+SOUPS, SOUP_SIDE, SOUP_STEPS = 4, 64, 100
+LARGE_LIFE, LARGE_LIFE_STEPS = 128, 300
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A block in the middle of the grid, kept at zero from step `first` to step `last`."""
+
+    height: int
+    width: int
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Damage:
+        found = re.fullmatch(r"(\d+)x(\d+)@(\d+)-(\d+)", text.strip().lower())
+        if not found:
+            raise SamebitsError(
+                f"damage is {text!r}; it must be HEIGHTxWIDTH@FIRST-LAST; for example --damage 20x20@20-60"
+            )
+        return cls(*(int(part) for part in found.groups()))
+
+    def rectangles(self, steps: int, size: tuple[int, int]) -> Array:
+        """(steps, 4): y, x, height, width to clear after each CA step; height 0 where nothing happens."""
+        if not (1 <= self.height <= size[0] and 1 <= self.width <= size[1]):
+            raise SamebitsError(
+                f"damage is {self.height}x{self.width} cells; the grid is {size[0]}x{size[1]}; choose a block that fits"
+            )
+        if not 1 <= self.first <= self.last <= steps:
+            raise SamebitsError(
+                f"damage lasts from step {self.first} to {self.last}; it must lie within steps 1 to {steps}; mend it"
+            )
+        found = np.zeros((steps, 4), np.int64)
+        middle = ((size[0] - self.height) // 2, (size[1] - self.width) // 2, self.height, self.width)
+        found[self.first - 1 : self.last] = middle
+        return found
+
+
+def random_rectangles(steps: int, size: tuple[int, int], side: int, seed: int) -> Array:
+    """(steps, 4): a square of `side` cells at another random place after every step."""
+    drawn = rng.words((steps, 2), seed, Purpose.EVALUATION, 0, extra=2)
+    places = ((drawn >> np.uint64(32)) * (np.array(size, np.uint64) - np.uint64(side) + np.uint64(1))) >> np.uint64(32)
+    return np.column_stack([places.astype(np.int64), np.full((steps, 2), side, np.int64)])
+
+
+def fire_grid(
+    config: LogicConfig, rate: float, steps: int, size: tuple[int, int], purpose: Purpose, step: int = 0
+) -> Any:
+    """(steps, H, W) masks for packed.simulate, or None when every cell fires."""
+    masks = data.fire_masks(config, purpose, step, steps, size[0] * size[1], rate)
+    return masks.reshape(steps, *size).astype(bool) if masks.size else None
+
+
+def wanted_picture(config: LogicConfig, size: tuple[int, int]) -> Array:
+    """What the visible channels should show on a grid of this size, (H, W, k)."""
+    if config.rule == "checkerboard":
+        return data.checkerboard(*size, config.square)
+    picture = to_bits(config.target)
+    found = np.zeros((*size, picture.shape[-1]), np.float32)
+    y, x = size[0] // 2 - config.height // 2, size[1] // 2 - config.width // 2
+    found[y : y + config.height, x : x + config.width] = picture
+    return found
+
+
+def settled_mean(curve: Array) -> int:
+    """Mean wrong cells once the first steps, from noise, are over."""
+    return round(float(curve[ROBUST_SETTLE:].mean()))
+
+
+class Experiments:
+    """Runs one model's experiments and collects the rows of `samebits eval`."""
+
+    def __init__(self, model: LogicModel, workers: Workers) -> None:
+        self.model, self.workers, self.rows = model, workers, list[dict[str, Any]]()
+        config = model.config
+        self.size = (config.height, config.width)
+        self.rate = config.fire_rate
+
+    def final(self, grids: Array, steps: int, rate: float | None = None, damage: Array | None = None) -> Array:
+        """The visible channels after `steps` steps of the learned circuit."""
+        size = (grids.shape[1], grids.shape[2])
+        fire = fire_grid(self.model.config, self.rate if rate is None else rate, steps, size, Purpose.EVALUATION)
+        periodic = self.model.config.boundary == "periodic"
+        after = simulate(self.model.circuit, grids, steps, periodic, self.workers, fire=fire, damage=damage)
+        return np.asarray(after)[..., : self.model.config.target_channels]
+
+    def judge(self, test: str, found: Array, wanted: Array, published: str) -> None:
+        wrong = int((found != wanted).sum())
+        total = int(np.broadcast(found, wanted).size)
+        self.rows.append({"test": test, "wrong cells": wrong, "of": total, "published": published})
+
+    def starts(self, count: int, size: tuple[int, int]) -> Array:
+        return data.start_grids(self.model.config, count, Purpose.EVALUATION, 0, size)
+
+    def checkerboard(self) -> dict[str, Array]:
+        """The robustness curve of this model, after its rows."""
+        config = self.model.config
+        steps, size = config.ca_steps, self.size
+        self.judge(
+            f"64 unseen starts, {steps} steps",
+            self.final(self.starts(64, size), steps),
+            wanted_picture(self.model.config, size),
+            "0",
+        )
+        large, long = (SCALE * 16, SCALE * 16), SCALE * steps
+        goal, start = wanted_picture(self.model.config, large), self.starts(1, large)
+        self.judge(f"64×64 grid, {long} steps", self.final(start, long), goal, "0")
+        for side in (10, 20):
+            damage = Damage(side, side, long // 4, long // 4 * 3)
+            healed = self.final(start, 2 * long, damage=damage.rectangles(2 * long, large))
+            self.judge(f"64×64, {side}×{side} block cleared for {long // 2} steps, then healing", healed, goal, "0")
+        damage = Damage(20, 20, long // 4, long)
+        outside = self.final(start, long, damage=damage.rectangles(long, large))
+        middle = slice(22, 42)
+        outside[:, middle, middle] = goal[middle, middle]
+        published = "0" if self.rate < 1 else "18"
+        self.judge("64×64, 20×20 block cleared all along: errors outside it", outside, goal, published)
+        other, name = (ASYNC_RATE, "asynchronously (0.6)") if self.rate >= 1 else (1.0, "synchronously")
+        self.judge(f"64×64 run {name}, {2 * long} steps", self.final(start, 2 * long, rate=other), goal, "works")
+        curve = self.robustness(self.rate)
+        self.judge_damaged(self.rate, curve, "666" if self.rate < 1 else "1,164")
+        # The other way too: cells that update less often heal more slowly, so compare automata that are run alike.
+        self.judge_damaged(other, self.robustness(other), "–")
+        way = "asynchronous" if self.rate < 1 else "synchronous"
+        return {f"{way}, mean {settled_mean(curve):,} from step {ROBUST_SETTLE} on": curve}
+
+    def judge_damaged(self, rate: float, curve: Array, published: str) -> None:
+        test = (
+            f"64×64, a random 10×10 square cleared every step, run {'a' if rate < 1 else ''}synchronously: mean errors"
+        )
+        self.rows.append(
+            {"test": test, "wrong cells": settled_mean(curve), "of": DAMAGE_GRID**2, "published": published}
+        )
+
+    def robustness(self, rate: float) -> Array:
+        """Wrong cells after each of 4,000 steps while a random 10×10 square is cleared at every step."""
+        size = (DAMAGE_GRID, DAMAGE_GRID)
+        damage = random_rectangles(ROBUST_STEPS, size, DAMAGE_SIDE, self.model.config.seed)
+        fire = fire_grid(self.model.config, rate, ROBUST_STEPS, size, Purpose.EVALUATION, 1)
+        periodic = self.model.config.boundary == "periodic"
+        _, frames = simulate(
+            self.model.circuit,
+            self.starts(1, size),
+            ROBUST_STEPS,
+            periodic,
+            self.workers,
+            fire=fire,
+            damage=damage,
+            every=1,
+        )
+        return (frames[1:, 0] != wanted_picture(self.model.config, size)).sum(axis=(1, 2, 3)).astype(np.float64)
+
+    def life(self) -> None:
+        patterns = data.life_patterns()
+        self.judge("all 512 patterns, 1 step", self.final(patterns, 1), data.life_rollout(patterns, 1), "0")
+        sizes = ((SOUPS, SOUP_SIDE, SOUP_STEPS, "0"), (1, LARGE_LIFE, LARGE_LIFE_STEPS, "0"))
+        for count, side, steps, published in sizes:
+            soups = data.random_grids(self.model.config, count, Purpose.EVALUATION, 1, (side, side))
+            plural = "s" if count > 1 else ""
+            title = f"{count} random {side}×{side} soup{plural}, {steps} steps"
+            self.judge(title, self.final(soups, steps), data.life_rollout(soups, steps), published)
+
+    def grow(self) -> None:
+        config = self.model.config
+        sizes = [(self.size, "0")]
+        if config.start == "centre":
+            sizes.append(((2 * config.height, 2 * config.width), "0"))
+        else:
+            sizes = [(self.size, "4-7 wrong bits in re-runs")]
+        for size, published in sizes:
+            title = f"grown on {size[0]}×{size[1]}, {config.ca_steps} steps"
+            self.judge(
+                title,
+                self.final(self.starts(1, size), config.ca_steps),
+                wanted_picture(self.model.config, size),
+                published,
+            )

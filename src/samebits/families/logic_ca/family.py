@@ -1,0 +1,140 @@
+"""The logic automata as a family: what the engine needs to train them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from samebits.engine.arrays import Array, aligned
+from samebits.engine.family import Batch, Constants, Family, Wave
+from samebits.engine.params import views
+from samebits.engine.workers import Workers
+from samebits.families.logic_ca import automaton, data, gates, reference, verbs
+from samebits.families.logic_ca.circuit_report import circuit_verb
+from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
+from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.starts import first_passes
+from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
+from samebits.families.logic_ca.wiring import wires
+
+
+def init(config: LogicConfig, dtype: DTypeLike) -> Array:
+    """Every gate starts as almost a wire: it passes an input on, a as published."""
+    logits = aligned((gate_count(config), 16), dtype)
+    logits[np.arange(len(logits)), first_passes(config)] = config.start_logit
+    return logits.reshape(-1)
+
+
+def slot_size(config: LogicConfig) -> int:
+    return 4 * gate_count(config)
+
+
+def group_bytes(config: LogicConfig) -> int:
+    """Grids of every CA step, two steps of patch gradients and the neighbour table, for the samples of a group."""
+    cells = config.height * config.width * max(1, config.lanes // (config.height * config.width))
+    return 4 * cells * (config.channels * (config.ca_steps + 1 + 2 * POSITIONS + 2) + POSITIONS)
+
+
+def groups(config: LogicConfig, batch: Batch) -> Array:
+    return tiling(*_sizes(config, batch)).group_tiles
+
+
+def _sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:
+    _, height, width, _ = batch.arrays.grids.shape
+    return batch.samples, height * width, config.lanes
+
+
+def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Tiling]:
+    """The wave's samples and its part of the plan."""
+    samples, plan = wave_tiling(*_sizes(config, batch), wave)
+    boards = batch.arrays
+    return data.Boards(boards.grids[samples], boards.targets[samples], boards.fire, boards.hard), plan
+
+
+def gradient(
+    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
+    slots: Array, losses: Array, workers: Workers,
+) -> None:  # fmt: skip
+    boards, plan = _cut(config, batch, wave)
+    sums = slots.reshape(len(slots), -1, 4)
+    automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
+
+
+def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
+    gates.pull_back(out.reshape(-1, 16), params.reshape(-1, 16), merged.reshape(-1, 4), workers)
+
+
+def evaluate(
+    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
+) -> None:
+    """Soft and hard squared error of every unit's cells, from the same starts."""
+    boards, plan = _cut(config, batch, wave)
+    logits = params.reshape(-1, 16)
+    k = boards.targets.shape[-1]
+    wanted = boards.targets.reshape(-1, k).T
+    for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
+        states = automaton.rollout(config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers)
+        final = states[config.ca_steps % 2, :k, : wanted.shape[1]].astype(np.float64)
+        squares = ((final - wanted) ** 2).sum(axis=0)
+        rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])
+
+
+def reference_loss(config: LogicConfig, constants: Constants, params: Array, batch: Batch) -> float:
+    named = {**views(layout(config), params), **constants}
+    boards = batch.arrays
+    return reference.loss(config, named, boards.grids, boards.targets, boards.fire) / batch.divisor
+
+
+def summarise(config: LogicConfig, sums: Mapping[str, float], batch: Batch) -> dict[str, float]:
+    return dict(sums)
+
+
+def gate_evaluations(config: LogicConfig) -> float:
+    """Gates × cells × CA steps × samples of one training step."""
+    per_cell = config.channels * config.kernels * sum(config.perceive) + sum(config.update)
+    return float(per_cell * config.height * config.width * config.ca_steps * config.batch_size)
+
+
+def flops(config: LogicConfig) -> float:
+    """Multiply-adds count as two: 3 a gate and cell forward, twice (it is recomputed), 9 backward."""
+    return 2.0 * (3 + 3 + 9) * gate_evaluations(config)
+
+
+def traffic(config: LogicConfig) -> float:
+    """Float32 a gate and cell: a, b and the output forward, twice (it is recomputed); backward a, b and the output's
+    adjoint are read, those of a and b read and written."""
+    return 4.0 * (3 + 3 + 7) * gate_evaluations(config)
+
+
+FAMILY = Family(
+    name="logic_ca",
+    config=LogicConfig,
+    tasks=TASKS,
+    layout=layout,
+    init=init,
+    constants=wires,
+    slot_size=slot_size,
+    group_bytes=group_bytes,
+    load=data.load,
+    batch=data.batch,
+    evaluation=data.evaluation,
+    groups=groups,
+    gradient=gradient,
+    pull_back=pull_back,
+    evaluate=evaluate,
+    eval_columns=("soft_loss", "hard_loss"),
+    reference=reference_loss,
+    summarise=summarise,
+    loss_name="soft_loss",
+    batch_metrics=("hard_loss",),
+    eval_metrics=("soft_loss", "hard_loss"),
+    best_metric="hard_loss",
+    model=LogicModel,
+    report=verbs.report,
+    flops=flops,
+    verbs={"render": verbs.render, "circuit": circuit_verb},
+    traffic=traffic,
+)

@@ -1,0 +1,260 @@
+"""Compiled rollouts and their gradients. One task is one tile of cells for one CA step.
+
+Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
+  states      (D, C, columns)   the grids; step t lives at t mod D; columns are the S·N cells, then zeros
+  neighbours  (9, S·N)          column of a cell's neighbour p; I am neighbour p of my own neighbour 8 − p
+  patches     (2, units + 1, 9·C, L) gradients of the cells' inputs, of the CA step in work and the one before it, tile
+                                by tile as they are made; the last one is the cell outside the grid: zeros
+  seats       (9, S·N)          place in patches, flat, of the neighbour that sees a cell as its own neighbour p
+  coef        (G, 4)            c₀ … c₃ of every gate
+  sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
+  fire        (T, N)            1 where a cell takes its new state; empty when all do
+  kept        (2, C, columns)   gradients that passed an unfired cell by, like patches
+  values, adjoint               a worker's own scratch, laid out by program.py
+
+A tile waits for the tiles that hold neighbours of its cells and for no others: a count of finished tasks says
+how far each is. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.jit import kernel
+from samebits.engine.sync import BACKWARD, FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
+from samebits.families.logic_ca.simd import gate_backward, gate_forward
+
+
+@kernel
+def gather_patch(values: Array, state: Array, neighbours: Array, start: int, count: int, lanes: int) -> None:
+    """The tile's inputs, rows (position, channel). Lanes past the tile are 0, so that nothing stale is ever summed."""
+    channels = state.shape[0]
+    for p in range(9):
+        for c in range(channels):
+            plane, base = state[c], (p * channels + c) * lanes
+            for lane in range(count):
+                values[base + lane] = plane[neighbours[p, start + lane]]
+            for lane in range(count, lanes):
+                values[base + lane] = 0
+
+
+@kernel
+def forward_gates(
+    values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_lanes: int, lanes: int
+) -> None:
+    for g in range(offsets.shape[0]):
+        width = wide_lanes if g < wide else lanes
+        gate_forward(values, offsets[g, 0], offsets[g, 1], offsets[g, 2], coef[numbers[g, 3]], width)
+
+
+@kernel
+def backward_gates(
+    sums: Array,
+    adjoint: Array,
+    values: Array,
+    full: Array,
+    places: Array,
+    coef: Array,
+    wide: int,
+    wide_lanes: int,
+    lanes: int,
+) -> None:
+    """The same list in reverse."""
+    for g in range(full.shape[0] - 1, -1, -1):
+        q = full[g, 3]
+        gate_backward(
+            sums[q], adjoint, values, full[g, 0], full[g, 1],
+            places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_lanes if g < wide else lanes,
+        )  # fmt: skip
+
+
+@kernel
+def wait_for_neighbours(progress: Array, wait_starts: Array, wait_units: Array, u: int, level: int) -> None:
+    """Until unit u and every unit that holds a neighbour of its cells have finished `level` tasks."""
+    for i in range(wait_starts[u], wait_starts[u + 1]):
+        wait_for(progress, wait_units[i], level)
+
+
+@kernel
+def preferred(place: int, across: Array, spread: bool) -> int:
+    """The unit at a place of the order that workers prefer.
+
+    Where there are as many groups as workers, group by group: a worker then seldom waits for another. Where there are
+    fewer, a worker gets tiles of several groups: when one waits for a slower neighbour, the other can go on.
+    """
+    return across[place] if spread else place
+
+
+@kernel
+def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: int, start: int, count: int) -> None:
+    """Cells that do not fire at CA step t keep their state, in all channels."""
+    if fire.shape[0] == 0:
+        return
+    cells = fire.shape[1]
+    for c in range(outputs.shape[0]):
+        base = outputs[c]
+        for lane in range(count):
+            if not fire[t, (start + lane) % cells]:
+                values[base + lane] = state[c, start + lane]
+
+
+@kernel
+def pass_by_unfired(adjoint: Array, kept: Array, outputs: Array, fire: Array, t: int, start: int, count: int) -> None:
+    """… and pass their gradient straight through: it skips the gates and waits in `kept` for the step before."""
+    if fire.shape[0] == 0:
+        return
+    cells = fire.shape[1]
+    for c in range(outputs.shape[0]):
+        base = outputs[c]
+        for lane in range(count):
+            column = start + lane
+            if fire[t, column % cells]:
+                kept[c, column] = 0
+            else:
+                kept[c, column] = adjoint[base + lane]
+                adjoint[base + lane] = 0
+
+
+@kernel
+def forward_tile(
+    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array, fire: Array, t: int,
+    full: Array, live: Array, outputs: Array, wide: int, start: int, count: int, lanes: int,
+) -> None:  # fmt: skip
+    """CA step t of the cells start … start + count."""
+    channels = state.shape[0]
+    gather_patch(values, state, neighbours, start, count, lanes)
+    forward_gates(values, live, full, coef, wide, channels * lanes, lanes)
+    keep_unfired(values, outputs, state, fire, t, start, count)
+    for c in range(channels):
+        for lane in range(count):
+            state_out[c, start + lane] = values[outputs[c] + lane]
+
+
+@kernel
+def gather_adjoint(
+    adjoint: Array, outputs: Array, patches: Array, kept: Array, fire: Array, seats: Array,
+    start: int, count: int, lanes: int,
+) -> None:  # fmt: skip
+    """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
+    channels, flat = outputs.shape[0], patches.reshape(-1)
+    for c in range(channels):
+        base = outputs[c]
+        for lane in range(count):
+            total = flat[seats[0, start + lane] + c * lanes]
+            for p in range(1, 9):
+                total += flat[seats[p, start + lane] + (p * channels + c) * lanes]
+            adjoint[base + lane] = total
+        if fire.shape[0] > 0:
+            for lane in range(count):
+                adjoint[base + lane] += kept[c, start + lane]
+        for lane in range(count, lanes):
+            adjoint[base + lane] = 0
+
+
+@kernel
+def loss_tile(
+    adjoint: Array, outputs: Array, values: Array, full_outputs: Array, targets: Array,
+    start: int, count: int, lanes: int,
+) -> float:  # fmt: skip
+    """Σ (y − target)² over the tile's target channels, and its derivative."""
+    total = 0.0
+    for c in range(outputs.shape[0]):
+        base, row = outputs[c], full_outputs[c]
+        for lane in range(lanes):
+            adjoint[base + lane] = 0
+        if c < targets.shape[0]:
+            for lane in range(count):
+                difference = values[row + lane] - targets[c, start + lane]
+                adjoint[base + lane] = difference + difference
+                total += np.float64(difference) * np.float64(difference)
+    return total
+
+
+@kernel
+def forward_worker(
+    worker: int, claims: Array, progress: Array, clock: Array,
+    states: Array, values: Array, neighbours: Array, coef: Array, fire: Array,
+    full: Array, live: Array, live_outputs: Array, wide: int,
+    tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+) -> None:  # fmt: skip
+    """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
+    units, depth, mine = tiles.size - 1, states.shape[0], values[worker]
+    first = worker * units // clock.shape[0]
+    t = cursor = 0
+    while t < steps:
+        cursor = take(claims, t, cursor, first)
+        if cursor == units:
+            t, cursor = t + 1, 0
+            continue
+        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
+        begin = ticks()
+        wait_for_neighbours(progress, wait_starts, wait_units, u, t)
+        ready = ticks()
+        start = tiles[u]
+        forward_tile(
+            states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, fire, t, full, live, live_outputs,
+            wide, start, tiles[u + 1] - start, lanes,
+        )  # fmt: skip
+        finish(progress, u)
+        clock[worker, WAITING] += ready - begin
+        clock[worker, FORWARD] += ticks() - ready
+
+
+@kernel
+def gradient_worker(
+    worker: int, claims: Array, progress: Array, clock: Array,
+    sums: Array, losses: Array, patches: Array, kept: Array, states: Array, targets: Array,
+    values: Array, adjoint: Array, neighbours: Array, seats: Array, coef: Array, fire: Array,
+    full: Array, live: Array, places: Array, unread: Array,
+    full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
+    wide: int, tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+) -> None:  # fmt: skip
+    """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
+    units, channels = tiles.size - 1, states.shape[1]
+    mine, gradients = values[worker], adjoint[worker]
+    first = worker * units // clock.shape[0]
+    level = cursor = 0
+    while level < 2 * steps - 1:
+        cursor = take(claims, level, cursor, first)
+        if cursor == units:
+            level, cursor = level + 1, 0
+            continue
+        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
+        begin = ticks()
+        wait_for_neighbours(progress, wait_starts, wait_units, u, level)
+        ready = ticks()
+        start = tiles[u]
+        count = tiles[u + 1] - start
+        if level < steps - 1:
+            forward_tile(
+                states[level + 1], states[level], mine, neighbours, coef, fire, level, full, live, live_outputs,
+                wide, start, count, lanes,
+            )  # fmt: skip
+            turned = ticks()
+        else:
+            t = 2 * steps - 2 - level
+            gather_patch(mine, states[t], neighbours, start, count, lanes)
+            forward_gates(mine, full, full, coef, wide, channels * lanes, lanes)
+            turned = ticks()
+            if t == steps - 1:
+                sums[u] = 0
+                keep_unfired(mine, full_outputs, states[t], fire, t, start, count)
+                losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
+            else:
+                gather_adjoint(
+                    gradients, adjoint_outputs, patches[(t + 1) % 2], kept[(t + 1) % 2], fire, seats,
+                    start, count, lanes,
+                )  # fmt: skip
+            pass_by_unfired(gradients, kept[t % 2], adjoint_outputs, fire, t, start, count)
+            for block in unread:
+                for lane in range(lanes):
+                    gradients[block + lane] = 0
+            backward_gates(sums[u], gradients, mine, full, places, coef, wide, channels * lanes, lanes)
+            out = patches[t % 2, u].reshape(-1)
+            for i in range(out.size):
+                out[i] = gradients[i]
+        finish(progress, u)
+        clock[worker, WAITING] += ready - begin
+        clock[worker, FORWARD] += turned - ready
+        clock[worker, BACKWARD] += ticks() - turned

@@ -1,0 +1,29 @@
+"""Train a few steps at several worker counts and compare hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from samebits.config import TrainConfig
+from samebits.engine.family import Family
+from samebits.engine.params import weights_hash
+from samebits.engine.train import Trainer, resolve
+from samebits.engine.workers import Workers
+
+
+def trained_hashes(family: Family, config: TrainConfig, workers: int, steps: int) -> tuple[str, str]:
+    """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
+    with Workers(workers) as team:
+        trainer = Trainer(family, config, team)
+        rows = [trainer.step(log=True) for _ in range(steps)]
+        rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
+        numbers = np.array([value for row in rows for value in row.values()], np.float64)
+        return weights_hash(trainer.params), hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def compare(family: Family, config: TrainConfig, counts: Sequence[int], steps: int) -> dict[int, tuple[str, str]]:
+    ready = resolve(family, config)
+    return {count: trained_hashes(family, ready, count, steps) for count in counts}
