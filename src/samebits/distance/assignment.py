@@ -9,6 +9,7 @@ lower bound. The mapping it spells, costed in full, is an edit path: the upper b
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def bounds(a: Any, b: Any, costs: Costs | None = None) -> EditDistance:
     p = build(found.nodes[0], found.adjacency[0], found.nodes[1], found.adjacency[1], found.directed, table)
     half = star_costs(p, 0.5)
     rows, best = linear_sum_assignment(half)
-    lower = rounded_up(p, float(half[rows, best].sum()))
+    lower = rounded_up(p, math.fsum(half[rows, best]))
     other = linear_sum_assignment(star_costs(p, 1.0))[1]
     if permutation_cost(p, other) < permutation_cost(p, best):
         best = other

@@ -19,8 +19,6 @@ import llvmlite.binding as llvm
 import numba
 from numba.core.codegen import get_host_cpu_features
 
-# No nnan/ninf: a NaN must stay visible. The rest may reorder sums inside a unit, where shapes are fixed.
-FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 KEPT_CACHES = 3
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -80,18 +78,19 @@ def _drop_old_caches(base: Path) -> None:
 KEPT_IN = cache_folder()
 numba.config.CACHE_DIR = str(KEPT_IN or tempfile.mkdtemp(prefix="samebits-kernels-"))
 # LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md).
-WIDE_VECTORS = bool(llvm.get_host_cpu_features().get("avx512f"))
+_GIVEN = numba.config.CPU_FEATURES  # another CPU to compile for, in tests
+WIDE_VECTORS = "+avx512f" in _GIVEN if _GIVEN is not None else bool(llvm.get_host_cpu_features().get("avx512f"))
 if WIDE_VECTORS and numba.config.CPU_FEATURES is None:
     numba.config.CPU_FEATURES = get_host_cpu_features() + ",-prefer-256-bit"
 
 
 def kernel(function: F) -> F:
-    """Compile a function: no GIL, cached on disk, fast-math without the flags that hide a NaN.
+    """Compile a function: no GIL, cached on disk, inlined into kernels that call it.
 
-    Kernels are inlined into kernels that call them. A call to a shared copy would not do: a process that compiles has
-    other copies than one that reads its cache, optimised in other company, and so with other last bits.
+    No fast-math: every number is the chain of IEEE operations that the source says, on every CPU. Where a multiply and
+    an add shall be one operation, the source says `fused`; where a sum shall be vectors, `total`, `dot` (vectors.py).
     """
-    return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy", forceinline=True)(function)
+    return numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy", forceinline=True)(function)
 
 
 def routine(function: F) -> F:

@@ -23,7 +23,7 @@ CASES = {
     "nearly everything dropped": ([*TRAIN, "story.txt", *sets(dropout=0.999995)], "0.999995", "0.99", "--set dropout="),
     "no such tokenizer": ([*TRAIN, "story.txt", *sets(tokenizer="words")], "'words'", "--set tokenizer="),
     "unknown characters": (
-        [*SAMPLE, "--prompt", "Samebits €7"],
+        [*SAMPLE, "--prompt", "Bits €7"],
         "no token for '7' (U+0037), '€' (U+20AC)",
         "leave them out",
     ),

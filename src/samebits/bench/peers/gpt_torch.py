@@ -80,7 +80,7 @@ def build(problem: Problem, compiled: bool = False) -> Stepper:
     """Our names are those of the state_dict without ".weight"; our matrices are (inputs, outputs)."""
     config = problem.config
     shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
-    model = model_of(shape, {f"{name}.weight": turned(name, value) for name, value in problem.params.items()})
+    model = model_of(shape, {f"{name}.weight": transposed(name, value) for name, value in problem.params.items()})
     forward: Any = torch.compile(model) if compiled else model
     tensors = dict(model.named_parameters())
 
@@ -89,12 +89,12 @@ def build(problem: Problem, compiled: bool = False) -> Stepper:
         return forward(inputs, targets)
 
     def weights() -> Array:
-        found = [turned(name, tensors[f"{name}.weight"].detach().numpy()) for name in problem.params]
+        found = [transposed(name, tensors[f"{name}.weight"].detach().numpy()) for name in problem.params]
         return np.concatenate([value.ravel() for value in found])
 
     return Stepper(optimise(problem, list(tensors.values()), loss), weights)
 
 
-def turned(name: str, value: Array) -> Array:
+def transposed(name: str, value: Array) -> Array:
     """Between (inputs, outputs) and (outputs, inputs); an embedding is rows in both."""
     return value if name in ("token", "position") else value.T

@@ -1,4 +1,4 @@
-"""Causal attention of one head of one sample, forward and backward, by tiles (engine/lanes.py).
+"""Causal attention of one head of one sample, forward and backward, by tiles (engine/gemm.py).
 
 Shapes. T tokens, d numbers a head (D / heads); in scratch both are padded with zeros to whole tiles:
   R = T up to a multiple of ROWS (of a tile), C and E = T and d up to a multiple of LANES; R ≤ C
@@ -11,10 +11,13 @@ tile that a row block touches, P is 0 above the diagonal, so later products need
 
 from __future__ import annotations
 
+import math
+
 from samebits.engine.arrays import Array
+from samebits.engine.gemm import DEPTH, ROWS, next_width, round_up, stride, tile, tile_transposed
 from samebits.engine.jit import fragment, kernel, routine
-from samebits.engine.lanes import ROWS, flipped, next_width, round_up, stride, tile
-from samebits.engine.vectors import LANES, move, softmax, softmax_backward
+from samebits.engine.simd import LANES, move
+from samebits.engine.softmax import softmax, softmax_backward
 
 
 @kernel
@@ -81,7 +84,9 @@ def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
     e = 0
     while e < E:
         width = next_width(E - e)
-        tile(out, r * E + e, E, weights, r * C, C, b, e, E, r + ROWS, False, width)
+        for k in range(0, r + ROWS, DEPTH):
+            count = min(DEPTH, r + ROWS - k)
+            tile(out, r * E + e, E, weights, r * C + k, C, b, k * E + e, E, count, k > 0, width)
         e += width
 
 
@@ -92,7 +97,11 @@ def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
     e = 0
     while e < E:
         width = next_width(E - e)
-        flipped(out, r * E + e, E, weights, r * C + r, C, b, r * E + e, E, R - r, False, width)
+        k = r  # panels begin at the same rows for every block: what lies before r is 0
+        while k < R:
+            count = min(DEPTH - k % DEPTH, R - k)
+            tile_transposed(out, r * E + e, E, weights, k * C + r, C, b, k * E + e, E, count, k > r, width)
+            k += count
         e += width
 
 
@@ -124,7 +133,7 @@ def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int
     q, kt = scratch[: R * E].reshape(R, E), scratch[R * E : R * E + E * C].reshape(E, C)
     rest = scratch[R * E + E * C :]
     v, o = rest[: R * E].reshape(R, E), rest[R * E : 2 * R * E].reshape(R, E)
-    pack(q, qkv, first, T, d, qkv.dtype.type(1.0 / d**0.5))
+    pack(q, qkv, first, T, d, qkv.dtype.type(1.0 / math.sqrt(d)))
     pack_transposed(kt, qkv, D + first, T, d)
     pack(v, qkv, 2 * D + first, T, d, qkv.dtype.type(1))
     for r in range(0, R, ROWS):
@@ -146,7 +155,7 @@ def attention_backward(
     g = scratch[3 * n : 4 * n].reshape(R, E)
     vt = scratch[4 * n : 4 * n + E * C].reshape(E, C)
     dS = scratch[4 * n + E * C : 4 * n + E * C + R * C].reshape(R, C)
-    scale, one = qkv.dtype.type(1.0 / d**0.5), qkv.dtype.type(1)
+    scale, one = qkv.dtype.type(1.0 / math.sqrt(d)), qkv.dtype.type(1)
     pack(q, qkv, first, T, d, scale)
     pack(k, qkv, D + first, T, d, one)
     pack_transposed(vt, qkv, 2 * D + first, T, d)

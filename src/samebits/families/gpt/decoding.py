@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from samebits.engine.arrays import Array
+from samebits.engine.gemm import DEPTH, ROWS, multiply, panel_size
 from samebits.engine.jit import fragment, kernel, routine
-from samebits.engine.lanes import ROWS, multiply, panel_size
 from samebits.engine.rng import Purpose, philox
+from samebits.engine.simd import dot, exp, fused, largest, total
 from samebits.engine.sync import claim
-from samebits.engine.vectors import exp, largest
 from samebits.families.gpt.kernels import norm_forward, square_relu_forward
 from samebits.families.gpt.weights import Sizes, carve, ends, weights
 
@@ -50,19 +50,26 @@ def in_view(count: int, T: int) -> int:
 
 @routine
 def times(out: Array, x: Array, w: Array, add: bool) -> None:
-    """out (k) = x (i) · w (i, k), + out if `add`: rows of w are read once, four at a time."""
-    if not add:
-        out[:] = 0
-    whole = x.size // 4 * 4
-    for i in range(0, whole, 4):
-        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-        for j in range(out.size):
-            out[j] += x0 * w0[j] + x1 * w1[j] + x2 * w2[j] + x3 * w3[j]
-    for i in range(whole, x.size):
-        left, right = x[i], w[i]
-        for j in range(out.size):
-            out[j] += left * right[j]
+    """out (k) = x (i) · w (i, k), + out if `add`: the chains of gemm.multiply; rows of w are read four at a time."""
+    sums = out if not add and x.size <= DEPTH else np.empty_like(out)
+    for k in range(0, x.size, DEPTH):
+        sums[:] = 0
+        end = min(k + DEPTH, x.size)
+        whole = k + (end - k) // 4 * 4
+        for i in range(k, whole, 4):
+            x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+            w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
+            for j in range(out.size):
+                sums[j] = fused(x3, w3[j], fused(x2, w2[j], fused(x1, w1[j], fused(x0, w0[j], sums[j]))))
+        for i in range(whole, end):
+            left, right = x[i], w[i]
+            for j in range(out.size):
+                sums[j] = fused(left, right[j], sums[j])
+        if add or k > 0:
+            for j in range(out.size):
+                out[j] += sums[j]
+        elif x.size > DEPTH:
+            out[:] = sums
 
 
 @kernel
@@ -79,26 +86,25 @@ def products(out: Array, x: Array, w: Array, panel: Array, add: bool) -> None:
 def attend(y: Array, q: Array, keys: Array, values: Array, scores: Array, H: int) -> None:
     """y (D) = attention of one token, its query q (D), over all rows of keys and values (seen, D)."""
     d = y.size // H
-    scale = y.dtype.type(1.0 / np.sqrt(float(d)))
+    scale, sums = y.dtype.type(1.0 / np.sqrt(float(d))), np.empty(d, y.dtype)
     y[:] = 0
     for h in range(H):
         query, out = q[h * d : h * d + d], y[h * d : h * d + d]
         for j in range(scores.size):
             key = keys[j, h * d : h * d + d]
-            total = y.dtype.type(0)
-            for i in range(d):
-                total += query[i] * key[i]
-            scores[j] = total * scale
+            scores[j] = dot(query, key) * scale
         top = largest(scores)
-        total = y.dtype.type(0)
         for j in range(scores.size):
             scores[j] = exp(scores[j] - top)
-            total += scores[j]
-        share = y.dtype.type(1) / total
-        for j in range(scores.size):
-            weight, value = scores[j] * share, values[j, h * d : h * d + d]
+        share = y.dtype.type(1) / total(scores)
+        for k in range(0, scores.size, DEPTH):  # the chains of a product, panel by panel
+            sums[:] = 0
+            for j in range(k, min(k + DEPTH, scores.size)):
+                weight, value = scores[j] * share, values[j, h * d : h * d + d]
+                for i in range(d):
+                    sums[i] = fused(weight, value[i], sums[i])
             for i in range(d):
-                out[i] += weight * value[i]
+                out[i] += sums[i]
 
 
 @fragment
@@ -158,33 +164,29 @@ def catch_up(
 @kernel
 def choose(logits: Array, position: int, sample: int, how: Draw) -> int:
     """The next token: the likeliest, or one drawn by (seed, position, sample) from those that top_k and top_p leave."""
-    V, top = logits.size, float(largest(logits))
+    V, top = logits.size, np.float64(largest(logits))
     if how.temperature == 0:
         for i in range(V):
             if logits[i] == top:
                 return i
         return 0
     chances = np.empty(V, np.float64)
-    total = 0.0
     for i in range(V):
-        chances[i] = exp((float(logits[i]) - top) / how.temperature)
-    for i in range(V):
-        total += chances[i]
+        chances[i] = exp((np.float64(logits[i]) - top) / how.temperature)
+    sums = total(chances)
     if how.top_p < 1 or 0 < how.top_k < V:
         order = np.argsort(-chances, kind="mergesort")  # stable: of equals the first token stays
         kept, left, most = 0, 0.0, how.top_k if how.top_k > 0 else V
-        while kept < min(V, most) and (kept == 0 or left < how.top_p * total):
+        while kept < min(V, most) and (kept == 0 or left < how.top_p * sums):
             left += chances[order[kept]]
             kept += 1
         for i in range(kept, V):
             chances[order[i]] = 0
-        total = 0.0
-        for i in range(V):
-            total += chances[i]
+        sums = total(chances)
     drawn = philox(
         np.uint64(0), np.uint64(0), np.uint64(sample), np.uint64(position), np.uint64(how.seed), np.uint64(SAMPLE)
     )
-    mark = float(drawn[0] >> np.uint64(11)) * 2.0**-53 * total
+    mark = float(drawn[0] >> np.uint64(11)) * 2.0**-53 * sums
     chosen, passed = 0, 0.0
     for i in range(V):
         if chances[i] > 0:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samebits.engine.elementary import LN2, exp, log
 from samebits.engine.family import Batch, Report
 from samebits.engine.merge import TreeSum
 from samebits.engine.units import plan_waves
@@ -26,8 +27,8 @@ def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dic
     loss = sums["nats"] / sums["tokens"]
     return {
         "loss": loss,
-        "perplexity": math.exp(min(loss, 700.0)),
-        "bits_per_byte": loss / math.log(2) / float(batch.arrays.bytes_per_token[0]),
+        "perplexity": exp(min(loss, 700.0)),
+        "bits_per_byte": loss / LN2 / float(batch.arrays.bytes_per_token[0]),
         "accuracy": sums["hits"] / sums["tokens"],
     }
 
@@ -51,15 +52,16 @@ def unigram(config: GptConfig, text: Text, batch: Batch) -> dict[str, float]:
     """Every token by how often it occurs in training, one occurrence added: a symbol may be missing there."""
     counts = np.bincount(text.train.tokens, minlength=config.symbols) + 1.0
     targets = batch.arrays.targets
-    nats = -np.log(counts / counts.sum())
     found = np.bincount(targets[targets >= 0], minlength=config.symbols)
-    sums = {"nats": float(found @ nats), "tokens": float(found.sum()), "hits": float(found[counts.argmax()])}
+    # fsum is exact before its one rounding, whatever the order.
+    nats = math.fsum(-count * log(share) for count, share in zip(found.tolist(), counts / counts.sum(), strict=True))
+    sums = {"nats": nats, "tokens": float(found.sum()), "hits": float(found[counts.argmax()])}
     return summarise(config, sums, batch)
 
 
 def uniform(config: GptConfig, batch: Batch) -> dict[str, float]:
     """Every symbol alike."""
-    return summarise(config, {"nats": math.log(config.symbols), "tokens": 1.0, "hits": 1 / config.symbols}, batch)
+    return summarise(config, {"nats": log(float(config.symbols)), "tokens": 1.0, "hits": 1 / config.symbols}, batch)
 
 
 def report(model: GptModel, workers: Workers) -> Report:

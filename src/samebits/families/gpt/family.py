@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from samebits.config import override
 from samebits.engine import rng
 from samebits.engine.arrays import Array, aligned
+from samebits.engine.elementary import normal
 from samebits.engine.family import Batch, Constants, Family, Wave
 from samebits.engine.params import spans, views
 from samebits.engine.rng import Purpose
@@ -71,11 +72,12 @@ def init(config: GptConfig, dtype: DTypeLike) -> Array:
 
 
 def _normal(count: int, seed: int, index: int) -> Array:
-    """Box and Muller's normal numbers from indexed words."""
+    """Normal numbers from indexed words."""
     words = rng.words((2, -(-count // 2)), seed, Purpose.INIT, 0, extra=index)
-    first, second = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    radius, angle = np.sqrt(-2 * np.log(first)), 2 * np.pi * second
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+    uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    out = np.empty_like(uniform)
+    normal(out, uniform)
+    return out.reshape(-1)[:count]
 
 
 def constants(config: GptConfig) -> Constants:

@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from samebits.engine.arrays import Array
+from samebits.engine.elementary import log
+from samebits.engine.gemm import multiply_packed, multiply_transposed, transposed_size
 from samebits.engine.jit import fragment, kernel
-from samebits.engine.lanes import flipped_size, multiply_at, multiply_packed
 from samebits.engine.rng import Purpose, philox
+from samebits.engine.simd import dot, exp, fused, largest, total
 from samebits.engine.sync import BACKWARD, FORWARD, claim, ticks
-from samebits.engine.vectors import exp, largest
 from samebits.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 from samebits.families.gpt.weights import (
     Sizes,
@@ -51,7 +52,7 @@ def scratch_size(z: Sizes) -> int:
     """Numbers of float scratch a worker needs for one unit."""
     M, (R, C, _) = z.S * z.T, padded(z.T, z.D // z.H)
     layer = M * (10 * z.D + 2) + z.S * z.H * R * C
-    shared = M * (3 * z.D + 1 + 2 * 4 * z.D + z.V) + flipped_size(M, 4 * z.D)
+    shared = M * (3 * z.D + 1 + 2 * 4 * z.D + z.V) + transposed_size(M, 4 * z.D)
     return z.L * layer + shared + head_scratch(z.T, z.D // z.H)
 
 
@@ -91,7 +92,7 @@ def work_memory(memory: Array, M: int, S: int, z: Sizes) -> tuple[Array, ...]:
     a, at = carve(memory, at, M, 4 * z.D)
     da, at = carve(memory, at, M, 4 * z.D)
     logits, at = carve(memory, at, M, z.V)
-    end = at + flipped_size(M, 4 * z.D)
+    end = at + transposed_size(M, 4 * z.D)
     return x, nf, dx, dn, rf[0], a, da, dqkv, logits, memory[at:end], memory[end:]
 
 
@@ -108,10 +109,7 @@ def norm_forward(n: Array, r: Array, x: Array) -> None:
     M, D = x.shape
     for m in range(M):
         source, target = x[m], n[m]
-        total = x.dtype.type(0)
-        for i in range(D):
-            total += source[i] * source[i]
-        share = x.dtype.type(1.0 / math.sqrt(float(total) / D + EPS))
+        share = x.dtype.type(1.0 / math.sqrt(np.float64(dot(source, source)) / D + EPS))
         r[m] = share
         for i in range(D):
             target[i] = source[i] * share
@@ -123,12 +121,9 @@ def norm_backward(dx: Array, dn: Array, n: Array, r: Array) -> None:
     M, D = n.shape
     for m in range(M):
         out, slope, value = dx[m], dn[m], n[m]
-        total = n.dtype.type(0)
+        mean = -dot(slope, value) / n.dtype.type(D)
         for i in range(D):
-            total += slope[i] * value[i]
-        total /= n.dtype.type(D)
-        for i in range(D):
-            out[i] += r[m] * (slope[i] - value[i] * total)
+            out[i] = fused(r[m], fused(value[i], mean, slope[i]), out[i])
 
 
 @kernel
@@ -173,7 +168,7 @@ def add_kept(x: Array, branch: Array, keep: Array, scale: float) -> None:
     """x += branch, dropped and scaled."""
     out, source, kept = x.reshape(-1), branch.reshape(-1), keep.reshape(-1)
     for i in range(out.size):
-        out[i] += source[i] * (x.dtype.type(kept[i]) * x.dtype.type(scale))
+        out[i] = fused(source[i], x.dtype.type(kept[i]) * x.dtype.type(scale), out[i])
 
 
 @kernel
@@ -248,15 +243,14 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
         top = largest(row)
         hits += row[target] == top
         wanted = row[target] - top
-        total = logits.dtype.type(0)
         for i in range(V):
             row[i] = exp(row[i] - top)
-            total += row[i]
-        share = logits.dtype.type(1) / total
+        sums = total(row)
+        share = logits.dtype.type(1) / sums
         for i in range(V):
             row[i] *= share
         row[target] -= logits.dtype.type(1)
-        loss += math.log(float(total)) - float(wanted)
+        loss += log(np.float64(sums)) - np.float64(wanted)
         counted += 1
     return loss, counted, hits
 
@@ -271,7 +265,7 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
     head = packed_head(packed, z)[1]
     d_token, d_position, d_head = ends(grads, z)
     dropping = drop.threshold > 0
-    multiply_at(d_head, nf, logits, panel, False)
+    multiply_transposed(d_head, nf, logits, panel, False)
     if z.final_norm:
         multiply_packed(dn, logits, head, panel, False)
         dx[:] = 0
@@ -288,20 +282,20 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
             only_kept(branch, dx, keep[2 * layer + 2, :M], drop.scale)
         multiply_packed(da, branch, w_down, panel, False)
         square_relu_backward(a, da, p)
-        multiply_at(d_down, a, branch, panel, False)
-        multiply_at(d_up, n2, da, panel, False)
+        multiply_transposed(d_down, a, branch, panel, False)
+        multiply_transposed(d_up, n2, da, panel, False)
         multiply_packed(dn, da, w_up, panel, False)
         norm_backward(dx, dn, n2, r[1])
         if dropping:
             only_kept(branch, dx, keep[2 * layer + 1, :M], drop.scale)
-        multiply_at(d_out, y, branch, panel, False)
+        multiply_transposed(d_out, y, branch, panel, False)
         multiply_packed(dn, branch, w_out, panel, False)
         for s in range(S):
             for h in range(z.H):
                 at = (s * z.H + h) * R
                 rows = slice(s * T, s * T + T)
                 attention_backward(dqkv[rows], dn[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
-        multiply_at(d_qkv, n1, dqkv, panel, False)
+        multiply_transposed(d_qkv, n1, dqkv, panel, False)
         multiply_packed(dn, dqkv, w_qkv, panel, False)
         norm_backward(dx, dn, n1, r[0])
     if dropping:
@@ -334,10 +328,10 @@ def gradient_worker(
         forward(memory[worker], kept, params, packed, seen, first_sample + first, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
-        turned = ticks()
+        transposed = ticks()
         backward(memory[worker], kept, packed, slots[unit], seen, drop, z)
-        clock[worker, FORWARD] += turned - started
-        clock[worker, BACKWARD] += ticks() - turned
+        clock[worker, FORWARD] += transposed - started
+        clock[worker, BACKWARD] += ticks() - transposed
 
 
 @kernel

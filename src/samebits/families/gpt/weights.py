@@ -1,6 +1,6 @@
 """The parameters as kernels see them: views of the flat vector, and the weights packed into panels once a step.
 
-D width, L layers, V symbols. A matrix is (inputs, outputs). Panels (engine/lanes.py) are read in order by every unit,
+D width, L layers, V symbols. A matrix is (inputs, outputs). Panels (engine/gemm.py) are read in order by every unit,
 which a row of a matrix would not be; the way back has its own, of the transposed matrices.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from samebits.engine.arrays import Array
+from samebits.engine.gemm import pack_panels, packed_size
 from samebits.engine.jit import kernel
-from samebits.engine.lanes import pack_panels, packed_size
 from samebits.engine.sync import claim
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from samebits.engine.arrays import Array
+from samebits.engine.elementary import log
 from samebits.engine.jit import kernel
-from samebits.engine.vectors import exp
+from samebits.engine.simd import exp
 from samebits.families.graph.store import Store
 
 LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number
@@ -59,7 +60,7 @@ def cross_entropy(
                 if heads[head] > 0:
                     place = begin + store.targets[node, head]
                     p = np.float64(probabilities[i, place])
-                    loss -= np.log(LEAST if p < LEAST else p)
+                    loss -= log(LEAST if p < LEAST else p)
                     probabilities[i, place] -= one
                 begin += heads[head]
             i += 1

@@ -14,9 +14,10 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.merge import fold_up, is_awaited
+from samebits.engine.simd import fused
 from samebits.engine.sync import BACKWARD, FORWARD, claim, take, ticks, unit_at
 from samebits.families.graph.heads import cross_entropy, softmax_heads
-from samebits.families.graph.products import multiply, multiply_at
+from samebits.families.graph.products import multiply, multiply_transposed
 from samebits.families.graph.sinkhorn import structural_loss
 from samebits.families.graph.store import Sizes, Store, unit_size
 
@@ -122,9 +123,11 @@ def activate(h: Array, slope: Array, bias: Array, relu: bool) -> None:
         else:
             for j in range(row.size):
                 x = row[j] + bias[j]
-                s = x / np.sqrt(one + x * x)
-                row[j] = half * x * (one + s)
-                out[j] = half * (one + s * (one + one - s * s))
+                s = x / np.sqrt(fused(x, x, one))
+                h_x = half * x
+                row[j] = fused(h_x, s, h_x)
+                h_s = half * s
+                out[j] = fused(h_s, fused(-s, s, one + one), half)
 
 
 @kernel
@@ -136,16 +139,16 @@ def transpose(out: Array, a: Array) -> None:
 
 
 @kernel
-def turn_weights(turned: Array, params: Array, sizes: Sizes) -> None:
+def transpose_weights(transposed: Array, params: Array, sizes: Sizes) -> None:
     """What the backward pass needs once a step: each layer's weights transposed, (H, W), and the heads', (C, H)."""
     H, C = sizes.width, sizes.classes
     W = (1 + sizes.kinds) * H
     offset, place = sizes.embed * H, 0
     for _ in range(sizes.layers):
-        transpose(turned[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
+        transpose(transposed[place : place + W * H].reshape(H, W), params[offset : offset + W * H].reshape(W, H))
         offset += W * H + H
         place += W * H
-    transpose(turned[place : place + H * C].reshape(C, H), params[offset : offset + H * C].reshape(H, C))
+    transpose(transposed[place : place + H * C].reshape(C, H), params[offset : offset + H * C].reshape(H, C))
 
 
 @kernel
@@ -175,7 +178,7 @@ def network_forward(
 
 @kernel
 def network_backward(
-    slot: Array, dh: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, turned: Array,
+    slot: Array, dh: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, transposed: Array,
     panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
 ) -> None:  # fmt: skip
     """Fill the unit's slot from dlogits; dh (n, H) is scratch, and a layer's x becomes its dx once it was used."""
@@ -183,9 +186,9 @@ def network_backward(
     W = (1 + sizes.kinds) * H
     offset = sizes.embed * H + L * (W * H + H)
     place = L * W * H
-    multiply_at(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, panel)
+    multiply_transposed(slot[offset : offset + H * C].reshape(H, C), last_h, dlogits, panel)
     column_sums(slot[offset + H * C : offset + H * C + C], dlogits)
-    multiply(dh, dlogits, turned[place : place + H * C].reshape(C, H), panel)
+    multiply(dh, dlogits, transposed[place : place + H * C].reshape(C, H), panel)
     for layer in range(L - 1, -1, -1):
         offset -= W * H + H
         place -= W * H
@@ -193,9 +196,9 @@ def network_backward(
             row, factor = dh[i], slope[layer, i]
             for j in range(H):
                 row[j] *= factor[j]
-        multiply_at(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
+        multiply_transposed(slot[offset : offset + W * H].reshape(W, H), x[layer], dh, panel)
         column_sums(slot[offset + W * H : offset + W * H + H], dh)
-        multiply(x[layer], dh, turned[place : place + W * H].reshape(H, W), panel)
+        multiply(x[layer], dh, transposed[place : place + W * H].reshape(H, W), panel)
         gather_backward(dh, x[layer], store, chosen, first, last, H)
     embed_backward(slot[:offset].reshape(sizes.embed, H), dh, store, chosen, first, last)
 
@@ -227,7 +230,7 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 @kernel
 def gradient_worker(
     worker: int, claims: Array, arrivals: Array, clock: Array, first_unit: int, folded: int, slots: Array,
-    spares: Array, losses: Array, spaces: Array, turned: Array, panels: Array, params: Array, sizes: Sizes,
+    spares: Array, losses: Array, spaces: Array, transposed: Array, panels: Array, params: Array, sizes: Sizes,
     scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
     """One row of slots and losses a unit, slots folded; cuts (units + 1,) are places in `chosen`.
@@ -245,7 +248,7 @@ def gradient_worker(
         u = unit_at(cursor, own, units)
         begin = ticks()
         if fresh:
-            turn_weights(turned[worker], params, sizes)
+            transpose_weights(transposed[worker], params, sizes)
             fresh = False
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
@@ -267,7 +270,7 @@ def gradient_worker(
                     logits[i, j] += extra[i, j]
         slot = spares[worker] if is_awaited(arrivals, u, first_unit) else slots[u]
         network_backward(
-            slot, dh, logits, x, slope, last_h, turned[worker], panels[worker], sizes, store, chosen, first, last
+            slot, dh, logits, x, slope, last_h, transposed[worker], panels[worker], sizes, store, chosen, first, last
         )
         losses[u, 0] = loss
         fold_up(slots, slot, arrivals, u, first_unit, folded)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array
-from samebits.engine.lanes import flipped_size
+from samebits.engine.gemm import transposed_size
 from samebits.engine.workers import Workers
 from samebits.families.graph.config import FIRST_POSITION, GraphConfig
 from samebits.families.graph.data import Pairs
@@ -59,8 +59,8 @@ def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers)
     return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
 
 
-def _turned(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
-    """Each worker's copy of the weights, transposed (kernels.turn_weights)."""
+def _transposed(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
+    """Each worker's copy of the weights, transposed (kernels.transpose_weights)."""
     layer = (1 + config.kinds) * config.width * config.width
     size = config.layers * layer + config.width * sum(config.head_sizes)
     return workers.per_worker("graph weights", size, dtype)
@@ -70,7 +70,7 @@ def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers)
     """Scratch for the products, whose sums run over nodes, wide rows or classes."""
     widest = (1 + config.kinds) * config.width
     deepest = max(nodes, widest, sum(config.head_sizes))
-    return workers.per_worker("graph panels", int(flipped_size(deepest, widest)), dtype)
+    return workers.per_worker("graph panels", int(transposed_size(deepest, widest)), dtype)
 
 
 def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
@@ -91,7 +91,7 @@ def gradient(
     workers.post(
         gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots,
         workers.per_worker("graph slot", slots.shape[1], dtype), losses,
-        _spaces(config, nodes, dtype, workers), _turned(config, dtype, workers),
+        _spaces(config, nodes, dtype, workers), _transposed(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
         _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
         pairs.cuts[first : first + units + 1], alone=_is_little(config, pairs),

@@ -16,6 +16,7 @@ import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.engine.jit import routine
+from samebits.engine.simd import exp
 
 KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the action head
 
@@ -92,7 +93,7 @@ def scaling_forward(plan: Array, u: Array, v: Array, cost: Array, temperature: f
     rounds = u.shape[0] - 1
     for i in range(n + 1):
         for j in range(m + 1):
-            plan[i, j] = np.exp(-cost[i, j] / temperature)
+            plan[i, j] = exp(-cost[i, j] / temperature)
     v[0] = 1
     for t in range(1, rounds + 1):
         for i in range(n + 1):

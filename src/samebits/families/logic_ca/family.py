@@ -15,6 +15,7 @@ from samebits.families.logic_ca import automaton, data, gates, reference, verbs
 from samebits.families.logic_ca.circuit_report import circuit_verb
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
+from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
@@ -74,12 +75,12 @@ def evaluate(
     boards, plan = _cut(config, batch, wave)
     logits = params.reshape(-1, 16)
     k = boards.targets.shape[-1]
-    wanted = boards.targets.reshape(-1, k).T
+    wanted = np.ascontiguousarray(boards.targets.reshape(-1, k).T, logits.dtype)
+    errors, found = np.empty(config.lanes, logits.dtype), np.empty(plan.units)
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
         states = automaton.rollout(config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers)
-        final = states[config.ca_steps % 2, :k, : wanted.shape[1]].astype(np.float64)
-        squares = ((final - wanted) ** 2).sum(axis=0)
-        rows[:, column] = np.add.reduceat(squares, plan.tiles[:-1])
+        squared_errors(found, states[config.ca_steps % 2], wanted, plan.tiles, errors)
+        rows[:, column] = found
 
 
 def reference_loss(config: LogicConfig, constants: Constants, params: Array, batch: Batch) -> float:

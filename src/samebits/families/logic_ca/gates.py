@@ -4,12 +4,18 @@ times its softmax, computed once a step per gate instead of once per cell."""
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
+import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.jit import kernel
+from samebits.engine.softmax import softmax
 from samebits.engine.sync import claim
 from samebits.engine.workers import Workers
 
@@ -28,86 +34,84 @@ MATRIX = np.array(
 SHARE = 128  # gates a ticket
 
 
-@kernel
-def larger(a: float, b: float) -> float:
-    return a if a > b else b
+if numba.config.DISABLE_JIT:
+
+    def mix_row(coef: Any, at: int, weights: Any, start: int, matrix: Any) -> None:
+        coef.reshape(-1)[at : at + 4] = matrix @ weights.reshape(-1)[start : start + 16]
+
+    def pull_back_row(gradient: Any, at: int, weights: Any, sums: Any, start: int, matrix: Any) -> None:
+        p, slope = weights.reshape(-1)[at : at + 16], sums.reshape(-1)[start : start + 4] @ matrix
+        gradient.reshape(-1)[at : at + 16] = p * (slope - (p * slope).sum())
+
+else:
+    from samebits.engine.simd import Emitter
+
+    size = types.int64
+
+    @intrinsic
+    def mix_row(typing: Any, coef: Any, at: Any, weights: Any, start: Any, matrix: Any) -> Any:
+        """coef[at : at + 4] = matrix (4, 16) · weights[start : start + 16]; a row is one vector."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            emit = Emitter(context, builder, weights.dtype)
+            p = emit.load(emit.start(weights, args[2], args[3]))
+            rows = [emit.load(emit.start(matrix, args[4], size_of(16 * k))) for k in range(4)]
+            emit.store(emit.fold_four([builder.fmul(p, row) for row in rows]), emit.start(coef, args[0], args[1]))
+            return context.get_dummy_value()
+
+        return types.void(coef, size, weights, size, matrix), codegen
+
+    @intrinsic
+    def pull_back_row(typing: Any, gradient: Any, at: Any, weights: Any, sums: Any, start: Any, matrix: Any) -> Any:
+        """gradient[at : at + 16] from sums[start : start + 4], through the coefficients and the softmax."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            emit = Emitter(context, builder, weights.dtype)
+            p, source = emit.load(emit.start(weights, args[2], args[1])), emit.start(sums, args[3], args[4])
+            slope = emit.every(0.0)
+            for k in range(4):
+                row = emit.load(emit.start(matrix, args[5], size_of(16 * k)))
+                slope = emit.multiply_add(emit.spread(builder.load(builder.gep(source, [size_of(k)]))), row, slope)
+            mean = emit.spread(emit.fold(builder.fmul(p, slope), builder.fadd))
+            emit.store(builder.fmul(p, builder.fsub(slope, mean)), emit.start(gradient, args[0], args[1]))
+            return context.get_dummy_value()
+
+        return types.void(gradient, size, weights, sums, size, matrix), codegen
+
+    def size_of(count: int) -> Any:
+        return ir.IntType(64)(count)
 
 
 @kernel
-def subtract_largest(out: Array, logits: Array) -> None:
-    """A NaN stays one: in its own place at least."""
+def weigh(weights: Array, logits: Array) -> None:
+    """weights (G, 16) = softmax of logits, row by row. A NaN stays one: in its own place at least."""
     for g in range(logits.shape[0]):
-        row = logits[g]
-        # Four at a time: one comparison after the other would be the slowest part of a softmax.
-        a, b, c, d = row[0], row[1], row[2], row[3]
-        for i in range(4, 16, 4):
-            a, b = larger(a, row[i]), larger(b, row[i + 1])
-            c, d = larger(c, row[i + 2]), larger(d, row[i + 3])
-        largest = larger(larger(a, b), larger(c, d))
         for i in range(16):
-            out[g, i] = row[i] - largest
-
-
-@kernel
-def normalise(weights: Array) -> None:
-    zero, one = weights.dtype.type(0), weights.dtype.type(1)  # a bare 0 would make everything float64
-    for g in range(weights.shape[0]):
-        row = weights[g]
-        total = zero
-        for i in range(16):
-            total += row[i]
-        scale = one / total
-        for i in range(16):
-            row[i] *= scale
+            weights[g, i] = logits[g, i]
+        softmax(weights, 16 * g, 16, 16)
 
 
 @kernel
 def mix(coef: Array, weights: Array, matrix: Array) -> None:
     """coef (G, 4) = weights (G, 16) · matrixᵀ."""
-    zero = weights.dtype.type(0)
     for g in range(weights.shape[0]):
-        p = weights[g]
-        c0 = c1 = c2 = c3 = zero
-        for i in range(16):
-            c0 += p[i] * matrix[0, i]
-            c1 += p[i] * matrix[1, i]
-            c2 += p[i] * matrix[2, i]
-            c3 += p[i] * matrix[3, i]
-        coef[g, 0], coef[g, 1], coef[g, 2], coef[g, 3] = c0, c1, c2, c3
+        mix_row(coef, 4 * g, weights, 16 * g, matrix)
 
 
 @kernel
 def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
     """From Σd, Σd·a, Σd·b, Σd·ab per gate to its 16 logits, through the coefficients and the softmax."""
-    zero = weights.dtype.type(0)
     for g in range(sums.shape[0]):
-        row, p = gradient[g], weights[g]
-        s0, s1, s2, s3 = sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3]
-        mean = zero
-        for i in range(16):
-            slope = matrix[0, i] * s0 + matrix[1, i] * s1 + matrix[2, i] * s2 + matrix[3, i] * s3
-            row[i] = slope
-            mean += p[i] * slope
-        for i in range(16):
-            row[i] = p[i] * (row[i] - mean)
+        pull_back_row(gradient, 16 * g, weights, sums, 4 * g, matrix)
 
 
 @kernel
-def subtract_worker(worker: int, tickets: Array, out: Array, logits: Array) -> None:
-    while True:
-        start = claim(tickets) * SHARE
-        if start >= logits.shape[0]:
-            break
-        subtract_largest(out[start : start + SHARE], logits[start : start + SHARE])
-
-
-@kernel
-def mix_worker(worker: int, tickets: Array, coef: Array, weights: Array, matrix: Array) -> None:
+def mix_worker(worker: int, tickets: Array, coef: Array, weights: Array, logits: Array, matrix: Array) -> None:
     while True:
         start = claim(tickets) * SHARE
         if start >= weights.shape[0]:
             break
-        normalise(weights[start : start + SHARE])
+        weigh(weights[start : start + SHARE], logits[start : start + SHARE])
         mix(coef[start : start + SHARE], weights[start : start + SHARE], matrix)
 
 
@@ -130,9 +134,7 @@ def matrix(dtype: DTypeLike) -> Array:
 def gate_weights(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
     weights = np.empty_like(logits)
-    subtract_largest(weights, logits)
-    np.exp(weights, out=weights)  # SIMD already; the short rows are what NumPy is slow at
-    normalise(weights)
+    weigh(weights, logits)
     return weights
 
 
@@ -161,9 +163,7 @@ def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array
     """
     coef = workers.buffer("coefficients", (len(logits), 4), logits.dtype)
     weights = shared_weights(logits, workers)
-    workers.run(subtract_worker, workers.tickets(), weights, logits)
-    np.exp(weights, out=weights)
-    workers.post(mix_worker, workers.tickets(), coef, weights, matrix(logits.dtype))
+    workers.post(mix_worker, workers.tickets(), coef, weights, logits, matrix(logits.dtype))
     if hard.size:
         workers.join()
         coef[hard] = hard_coefficients(logits[hard])

@@ -18,12 +18,11 @@ how far each is. A worker prefers the same tiles at every level: their sums are 
 
 from __future__ import annotations
 
-import numpy as np
-
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
+from samebits.engine.simd import wide_squares
 from samebits.engine.sync import BACKWARD, FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
-from samebits.families.logic_ca.simd import gate_backward, gate_forward
+from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
 
 
 @kernel
@@ -158,17 +157,31 @@ def loss_tile(
     start: int, count: int, lanes: int,
 ) -> float:  # fmt: skip
     """Σ (y − target)² over the tile's target channels, and its derivative."""
-    total = 0.0
+    loss = 0.0
     for c in range(outputs.shape[0]):
-        base, row = outputs[c], full_outputs[c]
+        row, slope = values[full_outputs[c] :], adjoint[outputs[c] : outputs[c] + lanes]
         for lane in range(lanes):
-            adjoint[base + lane] = 0
+            slope[lane] = 0
         if c < targets.shape[0]:
             for lane in range(count):
-                difference = values[row + lane] - targets[c, start + lane]
-                adjoint[base + lane] = difference + difference
-                total += np.float64(difference) * np.float64(difference)
-    return total
+                slope[lane] = row[lane] - targets[c, start + lane]
+            loss += wide_squares(slope)
+            for lane in range(count):
+                slope[lane] += slope[lane]
+    return loss
+
+
+@kernel
+def squared_errors(rows: Array, state: Array, targets: Array, tiles: Array, errors: Array) -> None:
+    """rows (units,) = the same of every tile of a state (C, columns); errors is scratch for a tile's."""
+    for u in range(rows.size):
+        first, last = tiles[u], tiles[u + 1]
+        loss = 0.0
+        for c in range(targets.shape[0]):
+            for i in range(last - first):
+                errors[i] = state[c, first + i] - targets[c, first + i]
+            loss += wide_squares(errors[: last - first])
+        rows[u] = loss
 
 
 @kernel

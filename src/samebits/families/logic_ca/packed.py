@@ -19,7 +19,7 @@ from samebits.errors import SamebitsError
 from samebits.families.logic_ca.circuit import DROPPED, PASS_A, PASS_B, READS_A, READS_B, Circuit, kept_channels
 from samebits.families.logic_ca.config import POSITIONS
 from samebits.families.logic_ca.gates import MATRIX
-from samebits.families.logic_ca.packed_kernels import LANES, NOTHING, WORD, Placement, packed_worker
+from samebits.families.logic_ca.packed_kernels import NOTHING, PASS, WORD, Placement, packed_worker
 from samebits.families.logic_ca.program import Shelf
 
 BAND_WORDS = 512  # in a band, unless one row has more
@@ -54,14 +54,14 @@ def place_circuit(circuit: Circuit, words: int, rows: int) -> Placement:
     stride = (rows + 2) * words
     places = {node: (numbers[c, x - 1] * stride + y * words, 1) for node, y, x, c in seen}
     places[UNREAD] = (0, 0)  # any words will do
-    values = -(-(len(shifted) * stride + LANES) // 8) * 8  # the last pass reads past its rows; on a cache line
+    values = -(-(len(shifted) * stride + PASS) // 8) * 8  # the last pass reads past its rows; on a cache line
     shelf = Shelf(0)
     gates = np.zeros((len(order), 5), np.int64)
     for index, g in enumerate(order):
         a, b = reads[g]
         dead = [node for node in sorted({a, b}) if node >= n and last_use[node] == g]
-        shelf.free += [(places[node][0] - values) // LANES for node in dead]
-        places[n + g] = (values + shelf.take() * LANES, 0)
+        shelf.free += [(places[node][0] - values) // PASS for node in dead]
+        places[n + g] = (values + shelf.take() * PASS, 0)
         gates[index] = *places[a], *places[b], places[n + g][0]
     return Placement(
         shifted=np.array(shifted, np.int64).reshape(-1, 2),
@@ -69,7 +69,7 @@ def place_circuit(circuit: Circuit, words: int, rows: int) -> Placement:
         masks=MASKS[circuit.ops[order]] if order else np.empty((0, 4), np.uint64),
         stores=np.array([(c, *places[node]) for c, node in targets.items()], np.int64).reshape(-1, 3),
         stride=stride,
-        size=values + shelf.end * LANES,
+        size=values + shelf.end * PASS,
     )
 
 

@@ -13,7 +13,7 @@ to the west or the east where a gate looks there; a neighbour to the north or so
 or on. So no gate sees an edge, and a row of 65 cells is no different from one of 64.
 
 A gate is c₀ + c₁a + c₂b + c₃ab (gates.py), modulo 2 m₀ ^ (m₁ & a) ^ (m₂ & b) ^ (m₃ & a & b): four masks, no branch.
-The list of gates is walked once for every LANES words; a value's place is free again when nobody reads it any more, so
+The list of gates is walked once for every PASS words; a value's place is free again when nobody reads it any more, so
 that the values stay in the L1 cache.
 """
 
@@ -28,12 +28,12 @@ from numba.extending import intrinsic
 
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
+from samebits.engine.simd import SUMS
 from samebits.engine.sync import FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
-from samebits.families.logic_ca.config import LANE_BLOCK
-from samebits.families.logic_ca.simd import Emitter
 
 WORD = 64  # cells
-LANES = 128  # words in a pass over the gates, whole lane blocks (simd.py): 1 KB a value
+VECTOR = 8  # words of a vector instruction
+PASS = 128  # words in a pass over the gates, whole blocks (gate_kernels.py): 1 KB a value
 ONE, TOP, NOTHING = np.uint64(1), np.uint64(WORD - 1), np.uint64(0)
 
 
@@ -55,25 +55,27 @@ if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the 
         scratch[out : out + width] = m[0] ^ (m[1] & x) ^ (y & (m[2] ^ (m[3] & x)))
 
 else:
+    from samebits.engine.simd import Emitter
+    from samebits.families.logic_ca.gate_kernels import coefficients, each_vector
 
     @intrinsic
     def packed_gate(typing: Any, scratch: Any, a: Any, b: Any, out: Any, masks: Any, number: Any, width: Any) -> Any:
         """scratch[out : out + width] = the gate with masks[number] on the words at a and b; out may be a or b."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            e = Emitter(context, builder, signature.args[0].dtype)
-            base = e.data(signature.args[0], args[0])
+            e = Emitter(context, builder, signature.args[0].dtype, VECTOR)
+            base = e.start(signature.args[0], args[0])
             row_a, row_b, row_out = (e.at(base, offset) for offset in args[1:4])
             four = builder.mul(args[5], args[5].type(4))
-            m0, m1, m2, m3 = e.coefficients(e.at(e.data(signature.args[4], args[4]), four))
+            m0, m1, m2, m3 = coefficients(e, e.at(e.start(signature.args[4], args[4]), four))
 
-            def body(lane: Any) -> None:
-                x, y = e.load(row_a, lane), e.load(row_b, lane)
+            def body(word: Any, place: int) -> None:
+                x, y = e.load(e.at(row_a, word)), e.load(e.at(row_b, word))
                 with_b = builder.xor(m2, builder.and_(m3, x))
                 without_b = builder.xor(m0, builder.and_(m1, x))
-                e.store(builder.xor(without_b, builder.and_(with_b, y)), row_out, lane)
+                e.store(builder.xor(without_b, builder.and_(with_b, y)), e.at(row_out, word))
 
-            e.each_vector(args[6], body)
+            each_vector(e, args[6], tuple(range(0, SUMS, VECTOR)), body)
             return context.get_dummy_value()
 
         offset = types.int64
@@ -151,10 +153,10 @@ def run_band(
     for k in range(shifted.shape[0]):
         around = state[shifted[k, 0], first - words : first + count + words]
         shift_plane(scratch[k * stride : (k + 1) * stride], around, shifted[k, 1], words, width, periodic)
-    for start in range(0, count, LANES):
-        now = min(LANES, count - start)
+    for start in range(0, count, PASS):
+        now = min(PASS, count - start)
         # Whole blocks: past the band's last word a gate works on whatever is there, and nobody stores it.
-        run_gates(scratch, gates, masks, start, (now + LANE_BLOCK - 1) // LANE_BLOCK * LANE_BLOCK)
+        run_gates(scratch, gates, masks, start, (now + SUMS - 1) // SUMS * SUMS)
         for n in range(stores.shape[0]):
             place = stores[n, 1] + stores[n, 2] * start
             copy(state_out[stores[n, 0], first + start : first + start + now], scratch[place : place + now])

@@ -6,8 +6,6 @@ the published circuits.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from samebits.engine.arrays import Array
@@ -51,8 +49,10 @@ def split(key: Array, count: int = 2) -> Array:
 
 def permutation(key: Array, count: int) -> Array:
     """Sort by random keys, often enough that ties are improbable."""
-    order = np.arange(count)
-    for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log(2**32 - 1))):
+    order, rounds = np.arange(count), 0
+    while (2**32 - 1) ** rounds < count**3:  # the published ⌈3 ln count / ln (2³² − 1)⌉, in whole numbers
+        rounds += 1
+    for _ in range(rounds):
         key, sub = split(key)
         order = order[np.argsort(random_bits(sub, count), kind="stable")]
     return order

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from samebits.engine.jit import kernel
-from samebits.engine.vectors import LANES, exp, largest, move, softmax, softmax_backward
+from samebits.engine.simd import LANES, exp, largest, move
+from samebits.engine.softmax import softmax, softmax_backward
 
 DTYPES = [np.float32, np.float64]
 

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from samebits.engine.arrays import Array
 from samebits.engine.jit import WIDE_VECTORS, kernel, routine
-from samebits.engine.vectors import LANES, fused, move, prefetch
+from samebits.engine.simd import LANES, fused, move, prefetch
 
 ROWS, WIDEST = (8, 3 * LANES) if WIDE_VECTORS else (4, LANES)  # of a tile: as many sums as there are registers
 DEPTH = 512  # rows of b a panel holds; longer products are added up in parts
@@ -28,13 +28,13 @@ UNROLL = 2
 
 
 if numba.config.DISABLE_JIT:
-    from samebits.engine.vectors import memory_from
+    from samebits.engine.simd import memory_from
 
-    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
+    def make_tile(columns: int, transposed: bool, rows: int = ROWS) -> Callable[..., None]:
         def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
             b_at, ldb, count, add = where
             i, k, j = np.arange(rows)[:, None], np.arange(count), np.arange(columns)
-            left = np.ravel(memory_from(a))[a_at + (i + k * lda if flipped else i * lda + k)]
+            left = np.ravel(memory_from(a))[a_at + (i + k * lda if transposed else i * lda + k)]
             right = np.ravel(memory_from(b))[b_at + k[:, None] * ldb + j]
             place = at + i * ldo + j
             flat = memory_from(out)
@@ -43,9 +43,9 @@ if numba.config.DISABLE_JIT:
         return tile
 
 else:
-    from samebits.engine.vectors import Emitter
+    from samebits.engine.simd import Emitter
 
-    def make_tile(columns: int, flipped: bool, rows: int = ROWS) -> Callable[..., None]:
+    def make_tile(columns: int, transposed: bool, rows: int = ROWS) -> Callable[..., None]:
         @intrinsic
         def tile(
             typing: Any, out: Any, at: Any, ldo: Any, a: Any, a_at: Any, lda: Any, b: Any, b_at: Any, ldb: Any,
@@ -53,7 +53,7 @@ else:
         ) -> Any:  # fmt: skip
             """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < rows, j < columns.
 
-            A(i, k) is a[a_at + i·lda + k], or flipped a[a_at + k·lda + i]. Offsets count from the array's start.
+            A(i, k) is a[a_at + i·lda + k], or transposed a[a_at + k·lda + i]. Offsets count from the array's start.
             """
             size = types.int64
             signature = types.void(out, size, size, a, size, size, b, size, size, size, types.boolean)
@@ -68,13 +68,13 @@ else:
                 out, a, b = (
                     emit.start(signature.args[i], args[i], offset) for i, offset in ((0, at), (3, a_at), (6, b_at))
                 )
-                lines = [builder.gep(a, [i64(i) if flipped else builder.mul(lda, i64(i))]) for i in range(rows)]
+                lines = [builder.gep(a, [i64(i) if transposed else builder.mul(lda, i64(i))]) for i in range(rows)]
                 sums = [[emit.variable(emit.every(0.0)) for _ in range(0, columns, LANES)] for _ in lines]
                 targets = [across(builder.gep(out, [builder.mul(ldo, i64(i))])) for i in range(rows)]
 
                 def term(k: Any) -> None:
                     right = [emit.load(place) for place in across(builder.gep(b, [builder.mul(k, ldb)]))]
-                    step = builder.mul(k, lda) if flipped else k
+                    step = builder.mul(k, lda) if transposed else k
                     for row, places in zip(lines, sums, strict=True):
                         left = emit.spread(builder.load(builder.gep(row, [step])))
                         for place, values in zip(places, right, strict=True):
@@ -99,9 +99,9 @@ else:
         return tile
 
 
-# The widths that a row of numbers is cut into: 48, 32 and 16 columns, a as it lies or flipped.
+# The widths that a row of numbers is cut into: 48, 32 and 16 columns, a as it lies or transposed.
 tile48, tile32, tile16 = (make_tile(width, False) for width in (48, 32, 16))
-flipped48, flipped32, flipped16 = (make_tile(width, True) for width in (48, 32, 16))
+transposed48, transposed32, transposed16 = (make_tile(width, True) for width in (48, 32, 16))
 
 
 @kernel
@@ -116,7 +116,7 @@ def panel_size(depth: int) -> int:
 
 
 @kernel
-def flipped_size(depth: int, m: int) -> int:
+def transposed_size(depth: int, m: int) -> int:
     """Numbers of scratch that aᵀ · b needs, with up to `depth` rows of up to m numbers in a."""
     return min(depth, DEPTH) * round_up(m, LANES) + panel_size(depth)
 
@@ -141,16 +141,16 @@ def tile(
 
 
 @kernel
-def flipped(
+def tile_transposed(
     out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
     add: bool, width: int,
 ) -> None:  # fmt: skip
     if width == 48:
-        flipped48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        transposed48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
     elif width == 32:
-        flipped32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        transposed32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
     else:
-        flipped16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        transposed16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
 
 
 @kernel
@@ -191,7 +191,7 @@ def fill_blocks(blocks: Array, a: Array, k: int, count: int) -> None:
 
 
 @kernel
-def fill_panel_flipped(panel: Array, b: Array, k: int, count: int, c: int, width: int) -> None:
+def fill_panel_transposed(panel: Array, b: Array, k: int, count: int, c: int, width: int) -> None:
     """panel (count, width) = bᵀ[k:, c:], zeros where bᵀ ends."""
     filled = min(width, b.shape[0] - c)
     for j in range(width):
@@ -205,9 +205,9 @@ def packed_size(depth: int, n: int) -> int:
 
 
 @kernel
-def pack_panels(out: Array, b: Array, flip: bool) -> None:
+def pack_panels(out: Array, b: Array, transposed: bool) -> None:
     """All panels of b, or of bᵀ, one after the other: what several products will read in order. out is flat."""
-    depth, n = (b.shape[1], b.shape[0]) if flip else (b.shape[0], b.shape[1])
+    depth, n = (b.shape[1], b.shape[0]) if transposed else (b.shape[0], b.shape[1])
     at = 0
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
@@ -215,8 +215,8 @@ def pack_panels(out: Array, b: Array, flip: bool) -> None:
         while c < n:
             width = next_width(n - c)
             panel = out[at : at + count * width]
-            if flip:
-                fill_panel_flipped(panel, b, k, count, c, width)
+            if transposed:
+                fill_panel_transposed(panel, b, k, count, c, width)
             else:
                 fill_panel(panel, b, k, count, c, width)
             at += count * width
@@ -292,12 +292,12 @@ def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
 
 
 @routine
-def multiply_at(out: Array, a: Array, b: Array, scratch: Array, add: bool) -> None:
+def multiply_transposed(out: Array, a: Array, b: Array, scratch: Array, add: bool) -> None:
     """out (m, n) = aᵀ · b, with a (k, m) and b (k, n), + out if `add`. The out of such a product, a gradient, is seldom
     in the cache, so a tile's lines are asked for before its sums are made."""
     m, n, depth, ldo = out.shape[0], out.shape[1], b.shape[0], stride(out)
     whole = m // ROWS * ROWS
-    if scratch.size < flipped_size(depth, m):
+    if scratch.size < transposed_size(depth, m):
         raise ValueError("the scratch is too small")
     panel, blocks = scratch[: panel_size(depth)], scratch[panel_size(depth) :]
     corner = panel[panel.size - ROWS * LANES :]
@@ -314,9 +314,9 @@ def multiply_at(out: Array, a: Array, b: Array, scratch: Array, add: bool) -> No
                     for i in range(r, r + ROWS):
                         for j in range(c, c + width, LANES):
                             prefetch(out, i * ldo + j)
-                    flipped(out, r * ldo + c, ldo, blocks, at, LANES, panel, 0, width, count, more, width)
+                    tile_transposed(out, r * ldo + c, ldo, blocks, at, LANES, panel, 0, width, count, more, width)
                 else:
-                    flipped16(corner, 0, LANES, blocks, at, LANES, panel, 0, width, count, False)
+                    transposed16(corner, 0, LANES, blocks, at, LANES, panel, 0, width, count, False)
                     copy_corner(out, r, c, corner, more)
             for r in range(whole, m):
                 last_row(out[r, c : min(c + width, n)], a[k:, r], panel, count, width, more)
