@@ -13,11 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from samebits.errors import SamebitsError, nearest
 
-# These change when a run pauses, what it prints or how much memory it takes, but not one bit of its result. Of paths,
-# what lies there counts: its hash is a key of its own, or it is in the checkpoint.
-OUTSIDE_HASH = {
-    "steps", "log_every", "checkpoint_every", "keep", "micro_batches", "slot_memory", "data", "init_from",
-}  # fmt: skip
+# Marks keys that change when a run pauses, what it prints or how much memory it takes, but not one bit of its result.
+# Of paths, what lies there counts: its hash is a key of its own, or it is in the checkpoint.
+OUTSIDE_HASH: dict[str, Any] = {"outside_hash": True}
 
 C = TypeVar("C", bound="TrainConfig")
 
@@ -28,10 +26,14 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     seed: int = Field(0, ge=0, lt=2**63, description="inputs, masks and initial values are drawn from it")
-    steps: int = Field(1000, ge=1, description="optimiser steps")
+    steps: int = Field(1000, ge=1, description="optimiser steps", json_schema_extra=OUTSIDE_HASH)
     batch_size: int = Field(1, ge=1, le=65_536, description="samples a step")
-    micro_batches: int = Field(1, ge=1, description="cut the batch into this many parts, one after the other")
-    slot_memory: int = Field(256, ge=1, description="MB for gradients in flight; more work runs in waves")
+    micro_batches: int = Field(
+        1, ge=1, description="cut the batch into this many parts, one after the other", json_schema_extra=OUTSIDE_HASH
+    )
+    slot_memory: int = Field(
+        256, ge=1, description="MB for gradients in flight; more work runs in waves", json_schema_extra=OUTSIDE_HASH
+    )
 
     lr: float = Field(1e-3, gt=0, description="learning rate")
     schedule: Literal["constant", "cosine", "hold-cosine", "plateau"] = "constant"
@@ -50,12 +52,14 @@ class TrainConfig(BaseModel):
     clip_element: float = Field(0.0, ge=0, description="clip each gradient element to ± this; 0: off")
     clip_norm: float = Field(0.0, ge=0, description="scale the gradient down to this norm; 0: off")
 
-    log_every: int = Field(10, ge=1)
+    log_every: int = Field(10, ge=1, json_schema_extra=OUTSIDE_HASH)
     eval_every: int = Field(100, ge=0, description="evaluate every so many steps; 0: never")
     eval_samples: int = Field(8, ge=1)
     early_stop: int = Field(0, ge=0, description="stop after this many evaluations without improvement; 0: off")
-    checkpoint_every: int = Field(100, ge=1)
-    keep: int = Field(3, ge=1, description="how many checkpoints stay, besides the best")
+    checkpoint_every: int = Field(100, ge=1, json_schema_extra=OUTSIDE_HASH)
+    keep: int = Field(
+        3, ge=1, description="how many checkpoints stay, besides the best", json_schema_extra=OUTSIDE_HASH
+    )
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainConfig:
@@ -66,6 +70,11 @@ class TrainConfig(BaseModel):
                 "schedule is plateau and eval_every is 0; a plateau is seen at evaluations; set eval_every"
             )
         return self
+
+
+def outside_hash(model: type[TrainConfig]) -> set[str]:
+    """The keys of a config that decide no bit of a result."""
+    return {name for name, field in model.model_fields.items() if field.json_schema_extra == OUTSIDE_HASH}
 
 
 def build(model: type[C], values: Mapping[str, Any]) -> C:
@@ -118,7 +127,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise SamebitsError(f"cannot read {path}: {error}; name a TOML file") from None
     except tomllib.TOMLDecodeError as error:
-        raise SamebitsError(f"{path} is not valid TOML: {error}; mend that line") from None
+        raise SamebitsError(f"{path} is not valid TOML: {error}; fix that line") from None
 
 
 def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
@@ -134,10 +143,11 @@ def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def config_hash(family: str, task: str, values: Mapping[str, Any]) -> str:
+def config_hash(model: type[TrainConfig], family: str, task: str, values: Mapping[str, Any]) -> str:
     """What must be equal for a checkpoint to be continued exactly: the values as config.toml has them.
 
     Keys that a later version adds are not in an old run's file, so its hash stays what it was.
     """
-    kept = {key: value for key, value in values.items() if key not in OUTSIDE_HASH and value is not None}
+    outside = outside_hash(model)
+    kept = {key: value for key, value in values.items() if key not in outside and value is not None}
     return hashlib.sha256(json.dumps([family, task, kept], sort_keys=True).encode()).hexdigest()

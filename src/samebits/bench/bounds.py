@@ -25,17 +25,17 @@ Product = tuple[int, int, int, int]  # (m, k, n, count): count products (m × k)
 
 def name(family: Family) -> str | None:
     """What bounds this family, for people to read."""
-    if family.products:
+    if family.bench.products:
         return "matrix products alone (BLAS)"
-    return "L2 traffic alone" if family.traffic else None
+    return "L2 traffic alone" if family.bench.traffic else None
 
 
 def work(family: Family, config: TrainConfig) -> Callable[[], float]:
     """A function that does the bound's work once; what it returns is of no interest."""
-    if family.products:
-        return products_work(family.products(config))
-    assert family.traffic is not None
-    return traffic_work(family.traffic(config))
+    if family.bench.products:
+        return products_work(family.bench.products(config))
+    assert family.bench.traffic is not None
+    return traffic_work(family.bench.traffic(config))
 
 
 def products_work(products: Sequence[Product]) -> Callable[[], float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 OURS = "samebits"
@@ -17,11 +17,6 @@ class Found(NamedTuple):
     settings: dict[str, Any]
     proof: str  # what was found equal before anything was timed
     rows: list[Row]
-
-
-class Measurement(NamedTuple):
-    summary: str
-    measure: Callable[[Sequence[int]], Found]  # worker counts → rows; raises when answers disagree
 
 
 def row(case: str, system: str, threads: int, unit: str, rounds: Sequence[float]) -> Row:

@@ -20,12 +20,14 @@ from typing import Any
 
 from samebits.bench import bounds
 from samebits.bench.cases import OURS, ROUNDS, Row, compared
-from samebits.bench.peers import PEERS, Peer, missing
+from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
 from samebits.config import TrainConfig
 from samebits.engine.family import Family, Task
+from samebits.engine.parts import Peer
+from samebits.engine.pool import available_cores
 from samebits.engine.train import Trainer, resolve
-from samebits.engine.workers import Workers, available_cores
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.verify.bits import compare
 from samebits.verify.gradients import TOLERANCE, finite_difference_error
@@ -197,7 +199,7 @@ def contest(
         for count in counts:
             field.enter(OURS, count)
         ours = field.contestants[0].first["losses"]
-        for peer in PEERS.get(family.name, ()) if peers else ():
+        for peer in family.bench.peers if peers else ():
             for threads in [count for count in counts if count <= cores] or [cores]:
                 absent += [row] if (row := field.enter_peer(peer, threads, ours)) else []
         bound = bounds.name(family)
@@ -242,7 +244,7 @@ def torch_hashes(
     family: Family, config: TrainConfig, threads: Sequence[int], steps: int, note: Note = lambda text: None
 ) -> dict[int, str]:
     """The weights of the family's PyTorch peer after `steps` steps by thread count, deterministic algorithms on."""
-    peer = next((peer for peer in PEERS.get(family.name, ()) if "torch" in peer.needs), None)
+    peer = next((peer for peer in family.bench.peers if "torch" in peer.needs), None)
     if peer is None:
         raise SamebitsError(f"{family.name} has no PyTorch peer; leave --peers out")
     if absent := missing(peer):

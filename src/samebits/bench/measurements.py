@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from samebits.bench.cases import Measurement
-from samebits.bench.distances import distances
-from samebits.bench.packed import packed
-from samebits.bench.sampling import sampling
+from functools import cache
+
 from samebits.engine.family import Family
+from samebits.engine.parts import Measurement
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover
 
-MEASUREMENTS = {
-    "distances": Measurement("exact graph edit distances beside networkx; tables of them by worker count", distances),
-    "sampling": Measurement("tokens a second with a cache of keys and values, and without", sampling),
-    "packed": Measurement("the learned Life rule, 64 cells a word, beside the model itself", packed),
-}
+DISTANCES = Measurement(
+    "exact graph edit distances beside networkx; tables of them by worker count", "samebits.bench.distances:distances"
+)
+
+
+@cache
+def measurements() -> dict[str, Measurement]:
+    """Distances, and what each family brings."""
+    found = {"distances": DISTANCES}
+    for family in discover().values():
+        found |= family.bench.measurements
+    return found
 
 
 def check_name(name: str) -> None:
-    known = [*(task for family in discover().values() for task in family.tasks), *MEASUREMENTS]
+    known = [*(task for family in discover().values() for task in family.tasks), *measurements()]
     if name not in known:
         hints = dict.fromkeys(
             [nearest(name, known), f"known: {', '.join(sorted(known))}"]

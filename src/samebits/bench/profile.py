@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from samebits.engine.train import Trainer, resolve
 from samebits.engine.workers import Workers
 
 WARM_UP = 3
-PARTS = {"fold_worker": "merge", "root_worker": "merge", "pull_back_worker": "merge", "optimise_worker": "optimiser"}
+PARTS = {"fold_worker": "merge", "root_worker": "merge", "optimise_worker": "optimiser"}  # and those of the family
 
 
 @dataclass
@@ -70,15 +70,15 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         for _ in range(WARM_UP):
             trainer.step()
         drawn.clear()
-        team.log, team.ticks[:] = [], 0
+        team.log, team.schedule.clock[:] = [], 0
         times, begin = [], now()
         for _ in range(steps):
             start = time.perf_counter()
             trainer.step()
             times.append(1e3 * (time.perf_counter() - start))
         mean, tick = statistics.fmean(times), sum(times) / max(1, now() - begin) / steps
-        counted = team.ticks.sum(axis=0)
-    parts = {name: tick * spent for name, spent in computing(team.log).items()}
+        counted = team.schedule.clock.sum(axis=0)
+    parts = {name: tick * spent for name, spent in computing(team.log, {**PARTS, **family.bench.parts}).items()}
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
     measured = int(counted[[FORWARD, BACKWARD, WAITING]].sum())
     if measured:  # a family may not count
@@ -94,16 +94,16 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         min(times),
         max(times),
         {name: float(value) for name, value in parts.items()},
-        family.flops(trainer.config) / median / 1e6,
+        family.bench.flops(trainer.config) / median / 1e6 if family.bench.flops else 0.0,
         peak_megabytes(),
     )
 
 
-def computing(log: Sequence[tuple[str, int, int]]) -> dict[str, int]:
+def computing(log: Sequence[tuple[str, int, int]], parts: Mapping[str, str]) -> dict[str, int]:
     """Ticks by part of a step, from the first worker's start to the last one's end; what has no name is gradient."""
     found = dict.fromkeys(("gradient", "merge", "optimiser"), 0)
     for name, started, ended in log:
-        found[PARTS.get(name, "gradient")] += ended - started
+        found[parts.get(name, "gradient")] += ended - started
     return found
 
 

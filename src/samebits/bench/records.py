@@ -14,9 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from samebits.bench.peers import PEERS
 from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError
+from samebits.families import discover
 
 RESULTS = Path("benchmarks/results")
 BESIDE = ("networkx",)  # peers that train nothing
@@ -35,7 +35,10 @@ def machine() -> dict[str, Any]:
 
 def peer_versions() -> dict[str, str]:
     """Of the packages behind the peers, where they are installed."""
-    names = {*BESIDE, *(package for peers in PEERS.values() for peer in peers for package in peer.needs)}
+    names = {
+        *BESIDE,
+        *(package for family in discover().values() for peer in family.bench.peers for package in peer.needs),
+    }
     found = {}
     for name in sorted(names):
         with suppress(metadata.PackageNotFoundError):

@@ -38,7 +38,7 @@ class Spec(NamedTuple):
     config: dict[str, Any]
     threads: int
     first_steps: int = 3  # trained before anything is timed: they are compared, and they warm up
-    module: str | None = None  # a peer, in samebits.bench.peers
+    module: str | None = None  # a peer
     options: Mapping[str, Any] = MappingProxyType({})
     bound: bool = False
     deterministic: bool = False  # ask the peer for deterministic algorithms
@@ -56,9 +56,8 @@ def samebits_running(spec: Spec) -> Iterator[Running]:
     with Workers(spec.threads) as team:
         trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team)
         # Ours draws its batch inside the timing; the peers are handed theirs.
-        yield Running(
-            lambda number: None, lambda number, ready: float(trainer.step()[family.loss_name]), lambda: trainer.params
-        )
+        loss = family.metrics.loss
+        yield Running(lambda number: None, lambda number, ready: float(trainer.step()[loss]), lambda: trainer.params)
 
 
 @contextmanager
@@ -72,7 +71,8 @@ def peer_running(spec: Spec) -> Iterator[Running]:
         family.constants(config),
         lambda number: learning_rate(config, number, Plateau()),
     )
-    stepper = importlib.import_module(f"samebits.bench.peers.{spec.module}").build(problem, **spec.options)
+    assert spec.module is not None
+    stepper = importlib.import_module(spec.module).build(problem, **spec.options)
     yield Running(lambda number: family.batch(config, data, number), stepper.step, stepper.weights)
 
 
@@ -89,12 +89,12 @@ def _limit_threads(spec: Spec) -> None:
     os.environ["OMP_NUM_THREADS"] = str(spec.threads)
     if spec.deterministic:  # not timed, and perhaps more threads than cores: let them sleep instead of spin
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    if "jax" in (spec.module or "") and hasattr(os, "sched_setaffinity"):
+    if (spec.module or "").endswith("jax") and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])
-    if "torch" in (spec.module or "") or spec.deterministic:
+    if (spec.module or "").endswith("torch") or spec.deterministic:
         import torch
 
-        # As samebits does, and before the pool starts, so that its threads take the mode over: see engine/denormals.py.
+        # As samebits does, and before the pool starts, so that its threads take the mode over: see engine/modes.py.
         torch.set_flush_denormal(True)
         torch.set_num_threads(spec.threads)
         torch.use_deterministic_algorithms(spec.deterministic)

@@ -10,17 +10,18 @@ import typer
 from samebits import api
 from samebits.bench.cases import OURS, Row
 from samebits.bench.contest import contest, prove
-from samebits.bench.measurements import MEASUREMENTS, check_name, timed_presets
+from samebits.bench.measurements import check_name, measurements, timed_presets
 from samebits.bench.records import read_record, write_record
 from samebits.bench.tables import number, rewrite
 from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from samebits.engine.parts import find
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
 from samebits.report.benchmarks import plot_bench
 
 PLOTS = Path("benchmarks/plots")
 STEPS = 50
-NAMES = ", ".join(MEASUREMENTS)
+NAMES = ", ".join(measurements())
 
 
 def bench(
@@ -61,7 +62,7 @@ def bench(
             typer.echo(f"wrote {path}")
         return
     check_name(name)
-    if name not in MEASUREMENTS:
+    if name not in measurements():
         settings = settings_of(setting, batch_size=batch_size)
         bench_task(name, preset, counts, steps or STEPS, settings, peers, copies, record)
     elif chosen or steps:
@@ -75,7 +76,7 @@ def bench_all(counts: list[int], steps: int) -> None:
     failed = []
     named = f"--workers {','.join(map(str, counts))}"
     jobs = [(task, preset) for family in discover().values() for task, preset in timed_presets(family)]
-    for name, preset in [*jobs, *((name, None) for name in MEASUREMENTS)]:
+    for name, preset in [*jobs, *((name, None) for name in measurements())]:
         try:
             if preset is None:
                 bench_measurement(name, counts, True, f"samebits bench {name} {named}")
@@ -125,8 +126,8 @@ def bench_task(
 
 
 def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
-    typer.echo(f"{name}: {MEASUREMENTS[name].summary}", err=True)
-    found = MEASUREMENTS[name].measure(counts)
+    typer.echo(f"{name}: {measurements()[name].summary}", err=True)
+    found = find(measurements()[name].measure)(counts)
     cells = [
         [
             row["case"],

@@ -19,7 +19,7 @@ from rich.table import Column, Table
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.family import Family
 from samebits.engine.jit import KEPT_IN
-from samebits.engine.workers import worker_count
+from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
 
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
@@ -156,4 +156,5 @@ class ProgressView:
 
 def work_of(family: Family, config: TrainConfig) -> tuple[str, float] | None:
     """What a step of this config works through, where the family says."""
-    return (family.work[0], family.work[1](config)) if family.work else None
+    work = family.bench.work
+    return (work[0], work[1](config)) if work else None

@@ -9,7 +9,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, WorkerOption, print_table
-from samebits.engine.family import Report
+from samebits.engine.parts import Report
 from samebits.engine.train import latest_weights
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
@@ -47,6 +47,8 @@ def evaluate(
 def _report(folder: Path, checkpoint: str, team: Workers) -> tuple[Report, str, Path]:
     run = api.open_run(folder)
     params, found, path = latest_weights(run, checkpoint)
+    if run.family.report is None:
+        raise SamebitsError(f"{folder} is a {run.family.name} run; that family has no tests of its own")
     model = run.family.model(run.config, params, found.constants)
     return run.family.report(model, team), f"{run.task}, {path.name}", path
 

@@ -11,7 +11,7 @@ from samebits import api
 from samebits.bench.profile import profile as measure
 from samebits.bench.records import write_record
 from samebits.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
-from samebits.engine.workers import worker_count
+from samebits.engine.pool import worker_count
 
 
 def profile(

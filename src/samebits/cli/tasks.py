@@ -6,14 +6,7 @@ from samebits.cli.common import console, print_table
 from samebits.engine.family import parameter_count
 from samebits.families import discover
 
-ABOUT = {
-    "small": "tiny and short: shows that all works here, learns little",
-    "published": "the recipe exactly as published",
-    "robust": "learns from 6 of 10 wirings, not only from the default one",
-    "randy": "what full is, under randyGPT's name for it",
-    **dict.fromkeys(("xs", "s", "ds", "m", "l", "deep", "xl"), "another of randyGPT's sizes"),
-    "timing": "random graphs of one size, to time against peers",
-}
+SMALL = "tiny and short: shows that all works here, learns little"
 
 
 def tasks() -> None:
@@ -22,9 +15,9 @@ def tasks() -> None:
         rows = []
         for name, task in family.tasks.items():
             for preset, config in task.presets.items():
-                about = ABOUT.get(preset, "") if preset != "full" else f"{task.summary}; {task.expect}"
+                words = {"small": SMALL, **task.about, "full": f"{task.summary}; {task.expect}"}
                 size = f"{parameter_count(family, family.prepare(config)):,}"
-                rows.append((name, preset, size, f"{config.steps:,}", config.batch_size, about))
+                rows.append((name, preset, size, f"{config.steps:,}", config.batch_size, words.get(preset, "")))
         print_table(
             ("task", "preset", "parameters", "steps", "batch", "what it does, and what to expect"), rows, family.name
         )

@@ -67,13 +67,13 @@ def train(
 def hint_at_best(path: Path, family: Family) -> None:
     """Where training went on past its best evaluation, say so: verbs take the last checkpoint unless told otherwise."""
     columns = read_columns(path / METRICS)
-    found = columns.get(f"eval_{family.best_metric}", np.zeros(0))
+    found = columns.get(f"eval_{family.metrics.best}", np.zeros(0))
     seen = np.flatnonzero(np.isfinite(found))
     if seen.size == 0:
         return
     best = seen[np.argmin(found[seen])]
     if found[seen[-1]] > found[best]:
-        name, step, last = family.best_metric, int(columns["step"][best]), int(columns["step"][seen[-1]])
+        name, step, last = family.metrics.best, int(columns["step"][best]), int(columns["step"][seen[-1]])
         typer.echo(
             f"best evaluation: {name} {found[best]:.5g} at step {step}, against {found[seen[-1]]:.5g} at step {last}; "
             "to use it: --checkpoint best"

@@ -22,7 +22,7 @@ from samebits.distance.trees import SLICE, Comparison, coded_tree, compare_keys,
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.sync import claim
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 
 KINDS = ("graph", "tree")
@@ -215,7 +215,7 @@ def matrix(
             pairs = np.stack(np.divmod(np.arange(G * G), G), axis=1)
         return np.ascontiguousarray(pairs[np.argsort(-sizes[pairs].prod(axis=1), kind="stable")])
 
-    with team_of(workers) as team:
+    with workers_for(workers) as team:
         if kind == "graph":
             pairs, found = compare_graphs(team, named, pairing, costs or UNIT, check_budget(budget))
         else:

@@ -1,7 +1,7 @@
 """The contract between engine and families: a record of plain functions and data. Nothing is overridden.
 
-A family computes; the engine trains. The worker count never reaches its arithmetic: it hands compiled work to
-`workers`, and writes one row per unit.
+A family computes; the engine trains. The worker count never reaches its arithmetic: kernels hand compiled work to the
+device, and write one row per unit. What only some verbs need is optional, and stands in engine/parts.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from samebits.config import TrainConfig
 from samebits.engine.arrays import Array
-from samebits.engine.workers import Workers
+from samebits.engine.parts import Bench, Model, Report
 
 Params = Array  # one flat vector
 Constants = Mapping[str, Array]  # integer arrays such as wires: saved and shown, never optimised
@@ -47,21 +47,32 @@ class Task:
     summary: str
     expect: str
     checks: tuple[TrainConfig, ...]  # small enough to hold the kernels to the reference by finite differences
-    verify: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what `samebits verify` turns on, so that every draw is in play
+    about: Mapping[str, str] = field(default_factory=dict)  # a line for every preset but small and full
+    verify: Mapping[str, Any] = field(default_factory=dict)  # what `samebits verify` turns on: every draw is in play
+    one_batch: bool = False  # the same batch at every step and seed: a fixed start, and nothing drawn
 
 
-@dataclass
-class Report:
-    """What `samebits eval` prints, and curves to plot, if there are any."""
+class Kernels(NamedTuple):
+    """What a family computes on one kind of device (engine/device.py). All of it is posted."""
 
-    rows: list[dict[str, Any]]
-    curves: dict[str, Array] = field(default_factory=dict)
-    title: str = ""
-    x: str = ""
-    y: str = ""
-    plot: str = "curves"  # name of the picture
+    # (config, constants, params, batch, wave, slots, losses, device): one row of sums and one float64 loss per unit.
+    # What it returns is handed to pull_back.
+    gradient: Callable[[Any, Constants, Any, Batch, Wave, Any, Any, Any], Any]
+    # (config, constants, params, batch, wave, rows, device): one float64 row of sums per unit
+    evaluate: Callable[[Any, Constants, Any, Batch, Wave, Any, Any], None]
+    # (config, params, merged, gradient out, what `gradient` returned, device); None where slots hold the gradient
+    pull_back: Callable[[Any, Any, Any, Any, Any, Any], None] | None = None
+    folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
+
+
+class Metrics(NamedTuple):
+    """Names of columns."""
+
+    loss: str  # of the training loss in metrics.csv
+    columns: tuple[str, ...]  # of the rows that Kernels.evaluate fills
+    batch: tuple[str, ...]  # of `summarise`, that each logged step also takes of its training batch
+    evaluation: tuple[str, ...]  # of `summarise`, logged at every evaluation as eval_…
+    best: str  # the one, lower is better, that picks the best checkpoint
 
 
 @dataclass(frozen=True)
@@ -80,41 +91,27 @@ class Family:
     batch: Callable[[Any, Any, int], Batch]  # (config, data, step)
     evaluation: Callable[[Any, Any, bool], Batch]  # (config, data, full): what `evaluate` is judged on
     groups: Callable[[Any, Batch], Array]  # units per group, a function of config and batch alone
-
-    # (config, constants, params, batch, wave, slots, losses, workers): one row of sums and one float64 loss per unit;
-    # what it leaves posted, the engine waits for
-    gradient: Callable[[Any, Constants, Params, Batch, Wave, Array, Array, Workers], None]
-    # (config, params, merged, gradient out, workers), posted as well: merged is not there before a join;
-    # None where slots hold the gradient itself
-    pull_back: Callable[[Any, Params, Array, Array, Workers], None] | None
-    # (config, constants, params, batch, wave, rows, workers): one float64 row of sums per unit
-    evaluate: Callable[[Any, Constants, Params, Batch, Wave, Array, Workers], None]
-    eval_columns: tuple[str, ...]  # of those rows
+    kernels: Mapping[str, Kernels]  # by kind of device; always "cpu"
     # (config, constants, params, batch) → the mean loss, in plain NumPy and float64: what the kernels are held to
     reference: Callable[[Any, Constants, Params, Batch], float]
+    metrics: Metrics
     summarise: Callable[[Any, Mapping[str, float], Batch], dict[str, float]]  # merged sums → metrics
+    model: Callable[[Any, Params, Constants], Model]  # what samebits.load returns
 
-    loss_name: str  # the column of the training loss in metrics.csv
-    batch_metrics: tuple[str, ...]  # metrics of `summarise` that each logged step also takes of its training batch
-    eval_metrics: tuple[str, ...]  # metrics of `summarise` logged at every evaluation, as eval_…
-    best_metric: str  # the one, lower is better, that picks the best checkpoint
-
-    model: Callable[[Any, Params, Constants], Any]  # what samebits.load returns
-    report: Callable[[Any, Workers], Report]  # (model, workers): what `samebits eval` shows
-    flops: Callable[[Any], float]  # floating-point operations of one training step
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)
-    folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
     # Those keys, of a run's config.toml: a new run that is given another one's file finds its own.
     derived: Callable[[Mapping[str, Any]], Collection[str]] = field(default=lambda values: ())
-    # What a step works through, for the progress line: a word in the plural, and how many of them. Of any config.
-    work: tuple[str, Callable[[Any], float]] | None = None
+    # A line to print beside the hash of a run whose inputs may differ elsewhere; empty where they cannot.
+    caveat: Callable[[Any], str] = field(default=lambda config: "")
+    # Config keys that make a task's canary (verify/canary.py): small, and of nothing that this machine alone has.
+    canary: Mapping[str, Any] = field(default_factory=dict)
+
+    # The optional parts.
+    report: Callable[[Any, Any], Report] | None = None  # (model, workers): what `samebits eval` shows
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
-    # What no implementation of a training step can do without, for `samebits bench`: its matrix products, as (m, k, n,
-    # how many), or else the bytes its kernels read and write if none were in the first-level cache.
-    products: Callable[[Any], Sequence[tuple[int, int, int, int]]] | None = None
-    traffic: Callable[[Any], float] | None = None
+    bench: Bench = field(default_factory=Bench)
 
 
 def parameter_count(family: Family, config: TrainConfig) -> int:

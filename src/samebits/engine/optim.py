@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from samebits.engine.jit import kernel
 from samebits.engine.merge import SLICE, sum_tree
 from samebits.engine.simd import fused, wide_squares
 from samebits.engine.sync import PAD, fetch_add, finish, wait_for
-from samebits.engine.workers import Workers
 
-# Smaller gradients are 0. CPUs do not agree which results are too small for float32 (denormals.py): x86 rounds first,
+if TYPE_CHECKING:
+    from samebits.engine.workers import Workers
+
+# Smaller gradients are 0. CPUs do not agree which results are too small for float32 (modes.py): x86 rounds first,
 # ARM does not. What is left of a number that one of them kept is far below this, and so reaches no parameter.
 TINY = 2.0**-64
 LITTLE = 1 << 13  # parameters, some 15 µs of work: waking others and waiting between the passes takes longer
@@ -103,8 +105,8 @@ class StepInfo(NamedTuple):
 class AdamW:
     """The optimiser's two moments and its buffers."""
 
-    def __init__(self, params: Array) -> None:
-        self.params = params
+    def __init__(self, workers: Workers, params: Array) -> None:
+        self._workers, self.params = workers, params
         self.first = aligned(params.shape, params.dtype)
         self.second = aligned(params.shape, params.dtype)
         self._norms = aligned((-(-params.size // SLICE), 2), np.float64)
@@ -112,7 +114,7 @@ class AdamW:
         self._hyper = np.zeros(11, params.dtype)
         self._counters = np.zeros(COUNTERS * PAD, np.int64)
 
-    def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float, workers: Workers) -> None:
+    def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float) -> None:
         """Post one update from summed gradients; there is no update when they are not finite."""
         b1, b2 = config.beta1, config.beta2
         self._hyper[:] = (
@@ -120,8 +122,8 @@ class AdamW:
             1 / (1 - power(b1, step + 1)), 1 / (1 - power(b2, step + 1)), config.eps, lr, config.weight_decay,
         )  # fmt: skip
         self._totals[1] = config.clip_norm
-        self._counters = workers.counters(COUNTERS)
-        workers.post(
+        self._counters = self._workers.counters(COUNTERS)
+        self._workers.post(
             optimise_worker, self._counters, self.params, self.first, self.second, gradient,
             self._norms, self._totals, self._hyper, alone=self.params.size < LITTLE,
         )  # fmt: skip

@@ -20,16 +20,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Purpose(IntEnum):
-    """The second word of the key: draws for different purposes never meet."""
+    """The second word of the key: draws for different purposes never meet. A family has more of its own."""
 
     BATCH = 1
     EVALUATION = 2
     RENDER = 3
-    FIRE = 4
     INIT = 5
-    HARDEN = 6
-    DROPOUT = 7
-    SAMPLE = 8
 
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
@@ -85,14 +81,14 @@ def scale_down(drawn: Array, below: int) -> None:
         drawn[i] = ((drawn[i] >> HALF) * np.uint64(below)) >> HALF
 
 
-def words(shape: tuple[int, int], seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0) -> Array:
+def words(shape: tuple[int, int], seed: int, purpose: int, step: int, index: int = 0, extra: int = 0) -> Array:
     """(rows, count) random uint64; row r at index + r."""
     out = np.empty(shape, np.uint64)
     fill_words(out, seed, int(purpose), step, index, extra)
     return out
 
 
-def bits(shape: tuple[int, int], seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0) -> Array:
+def bits(shape: tuple[int, int], seed: int, purpose: int, step: int, index: int = 0, extra: int = 0) -> Array:
     """(rows, count) random bits as uint8, 64 from each word, least significant first."""
     rows, count = shape
     source = words((rows, -(-count // 64)), seed, purpose, step, index, extra)
@@ -100,7 +96,7 @@ def bits(shape: tuple[int, int], seed: int, purpose: Purpose, step: int, index: 
 
 
 def integers(
-    shape: tuple[int, int], below: int, seed: int, purpose: Purpose, step: int, index: int = 0, extra: int = 0
+    shape: tuple[int, int], below: int, seed: int, purpose: int, step: int, index: int = 0, extra: int = 0
 ) -> Array:
     """(rows, count) random int64 in [0, below), below at most 2³²: the word's upper half scaled down."""
     if not 1 <= below <= 1 << 32:

@@ -14,10 +14,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from samebits.config import OUTSIDE_HASH, TrainConfig, build, config_hash, override, read_toml, to_toml
+from samebits.config import TrainConfig, build, config_hash, outside_hash, override, read_toml, to_toml
 from samebits.engine.family import Family
 from samebits.engine.jit import PACKAGE
-from samebits.engine.workers import available_cores
+from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 
 CONFIG, METRICS, TIMING, LOCK = "config.toml", "metrics.csv", "timing.csv", ".lock"
@@ -40,7 +40,7 @@ class RunFolder:
 
     @property
     def hash(self) -> str:
-        return config_hash(self.family.name, self.task, self.values)
+        return config_hash(self.family.config, self.family.name, self.task, self.values)
 
     @classmethod
     def create(cls, path: Path, family: Family, task: str, preset: str, config: TrainConfig) -> RunFolder:
@@ -81,11 +81,12 @@ class RunFolder:
 
     def change(self, settings: Mapping[str, Any]) -> None:
         """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""
+        outside = outside_hash(type(self.config))
         for key in settings:
-            if key in type(self.config).model_fields and key not in OUTSIDE_HASH:
+            if key in type(self.config).model_fields and key not in outside:
                 raise SamebitsError(
                     f"{key} decides the result, so a run cannot change it on the way; resume can change "
-                    f"{', '.join(sorted(OUTSIDE_HASH))}; for another {key} train anew"
+                    f"{', '.join(sorted(outside))}; for another {key} train anew"
                 )
         self.config = override(self.config, settings)
         self.values |= settings

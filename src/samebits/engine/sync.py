@@ -5,14 +5,17 @@ the next level of it that nobody has taken. A worker goes level by level, takes 
 its cache, then whatever others have not begun, and waits for what the task needs. It enters a level only when
 everything before it is taken, so the lowest unfinished task can always run: no deadlock, even when one worker does it
 all, or five share two cores. Who takes a task never changes what it computes.
+
+When a worker has raised an error, the others get no more tasks and wait for nobody: what they computed is thrown away.
 """
 
 from __future__ import annotations
 
 import platform
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -21,7 +24,8 @@ from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 
 PAD = 8  # int64 per counter: one cache line each, so that workers do not disturb each other
-FORWARD, BACKWARD, WAITING = 0, 1, 2  # columns of Workers.ticks
+FORWARD, BACKWARD, WAITING = 0, 1, 2  # columns of Schedule.clock
+NONE_LEFT = 1 << 40  # a ticket past every task, and small enough to be multiplied
 SPINS_BEFORE_YIELD = 1000  # some 40 microseconds, less than most tasks take
 MACHINE = platform.machine().lower()
 
@@ -48,6 +52,9 @@ if numba.config.DISABLE_JIT:  # plain Python, one worker: so that coverage can s
             return False
         counters[index] = new
         return True
+
+    def has_failed(counters: Any) -> bool:
+        return False  # the error has passed through here already
 
     def ticks() -> int:
         return 0
@@ -85,6 +92,17 @@ else:
         return types.boolean(counters, types.int64, types.int64, types.int64), codegen
 
     @intrinsic
+    def has_failed(typing: Any, counters: Any) -> Any:
+        """Whether a worker has raised an error; what lies before the first counter says where to look."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            before = builder.load(_pointer(context, builder, signature.args[0], args[0], _I64(-PAD)))
+            flag = builder.inttoptr(before, _I64.as_pointer())
+            return builder.icmp_signed("!=", builder.load_atomic(flag, "monotonic", 8), _I64(0))
+
+        return types.boolean(counters), codegen
+
+    @intrinsic
     def ticks(typing: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             function = builder.module.declare_intrinsic("llvm.readcyclecounter", fnty=ir.FunctionType(_I64, []))
@@ -111,16 +129,32 @@ else:
     sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
 
+class Schedule(NamedTuple):
+    """What a kernel may know about who shares its work: to choose where a worker begins, never what is computed."""
+
+    workers: int
+    clock: Array  # (workers, PAD) ticks spent forward, backward, waiting
+
+
+def new_counters(count: int, failed: int) -> Array:
+    """Counters at 0, a cache line each; at the address `failed` is a number that is not 0 once a worker has raised."""
+    lines = np.zeros((count + 1) * PAD, np.int64)
+    lines[0] = failed
+    return lines[PAD:]
+
+
 @kernel
 def claim(tickets: Array) -> int:
     """The next task number; each is handed out once."""
-    return fetch_add(tickets, 0, 1)
+    return NONE_LEFT if has_failed(tickets) else fetch_add(tickets, 0, 1)
 
 
 @kernel
 def take(claims: Array, level: int, cursor: int, first: int) -> int:
     """The next cursor position, from `cursor`, whose unit this worker now owns at this level; or the unit count."""
     units = claims.size // PAD
+    if has_failed(claims):
+        return units
     while cursor < units:
         unit = unit_at(cursor, first, units)
         if load_acquire(claims, unit * PAD) == level and compare_and_swap(claims, unit * PAD, level, level + 1):
@@ -143,6 +177,8 @@ def wait_for(progress: Array, counter: int, value: int) -> None:
         relax()
         spins += 1
         if spins > SPINS_BEFORE_YIELD:
+            if has_failed(progress):
+                break
             sched_yield()
 
 

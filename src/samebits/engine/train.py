@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,16 +19,15 @@ from numpy.typing import DTypeLike
 from samebits.config import TrainConfig, override
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.arrays import Array
-from samebits.engine.backend import CPU, Backend
 from samebits.engine.checkpoint import Checkpoint, TrainState
-from samebits.engine.family import Batch, Family, Wave
+from samebits.engine.device import Device, Vector
+from samebits.engine.family import Batch, Constants, Family, Kernels, Wave
 from samebits.engine.merge import sum_tree
 from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at, weights_hash
+from samebits.engine.reduction import Reduction
 from samebits.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
 from samebits.engine.source import begin_with, read_source
-from samebits.engine.units import plan_waves
-from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
@@ -39,96 +36,81 @@ Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just lo
 class Trainer:
     """One model in training: its vectors, its buffers, and what a step does."""
 
-    def __init__(
-        self,
-        family: Family,
-        config: TrainConfig,
-        workers: Workers,
-        dtype: DTypeLike = np.float32,
-        backend: Backend = CPU,
-    ) -> None:
-        self.family, self.config, self.workers, self.backend = family, config, workers, backend
+    def __init__(self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32) -> None:
+        self.family, self.config, self.device = family, config, device
+        self.kernels = kernels_for(family, device)
         self.layout = family.layout(config)
         self.constants = family.constants(config)
-        self.params = family.init(config, dtype)
-        self.optimiser = backend.optimiser(self.params)
+        self.params = device.upload(family.init(config, dtype))
+        self.optimiser = device.optimiser(self.params)
         self.data = family.load(config)
-        self.gradient = backend.empty(self.params.shape, self.params.dtype)
+        self.gradient = device.vector(self.params.shape, self.params.dtype)
+        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config))
         self.state = TrainState()
         self._drawn: tuple[int, Batch, list[Wave]] | None = None  # a step's, ahead of time
-        self._sums: dict[tuple[int, int, Any], Any] = {}
-        self._plan: tuple[tuple[int, bytes] | None, list[Wave]] = None, []
 
     def step(self, log: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
-        family, config, step = self.family, self.config, self.state.step
+        names, config, step = self.family.metrics, self.config, self.state.step
         _, batch, waves = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
         losses = self._post_gradient(batch, waves)
         measured: dict[str, float] = {}
-        if log and family.batch_metrics:
-            self.workers.join()
+        if log and names.batch:
+            self.device.join()
             found = self.evaluate(batch)
-            measured = {name: found[name] for name in family.batch_metrics}
+            measured = {name: found[name] for name in names.batch}
         lr = learning_rate(config, step, self.state.plateau)
-        self.optimiser.step(config, self.gradient, batch.divisor, step, lr, self.workers)
+        self.optimiser.step(config, self.gradient, batch.divisor, step, lr)
         self._drawn = self._draw(step + 1)  # the others are computing meanwhile
-        self.workers.join()
-        loss, info = sum_tree(losses) / batch.divisor, self.optimiser.outcome()
+        self.device.join()
+        loss, info = self._mean(losses, batch), self.optimiser.outcome()
         if not (math.isfinite(loss) and info.finite):
             raise SamebitsError(self._not_finite(step, loss))
         self.state.step = step + 1
-        return {"step": step + 1, family.loss_name: loss, **measured, "grad_norm": info.norm, "lr": lr}
+        return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
 
     def loss_and_gradient(self, batch: Batch) -> float:
         """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
         losses = self._post_gradient(batch, self._gradient_waves(batch))
-        self.workers.join()
-        return sum_tree(losses) / batch.divisor
+        self.device.join()
+        return self._mean(losses, batch)
+
+    def _mean(self, losses: Vector, batch: Batch) -> float:
+        return sum_tree(self.device.download(losses).reshape(-1)) / batch.divisor
 
     def _draw(self, step: int) -> tuple[int, Batch, list[Wave]]:
         batch = self.family.batch(self.config, self.data, step)
         return step, batch, self._gradient_waves(batch)
 
     def _gradient_waves(self, batch: Batch) -> list[Wave]:
-        return self._waves(batch, self.family.slot_size(self.config) * self.params.itemsize)
+        groups, width = self.family.groups(self.config, batch), self.family.slot_size(self.config)
+        return self.reduction.waves(groups, width * self.params.itemsize)
 
-    def _post_gradient(self, batch: Batch, waves: list[Wave]) -> Array:
-        """The units' losses, there once the workers have joined. With a single wave nothing here waits for them."""
-        family, config, workers = self.family, self.config, self.workers
-        width = family.slot_size(config)
-        total = self._sum(width, waves, self.params.dtype)
-        losses = workers.buffer("losses", (waves[-1].last_unit, 1), np.float64)
-        for wave in waves:
-            workers.join()  # what the family fills before it posts must not be in use
-            slots = workers.buffer("slots", (wave.last_unit - wave.first_unit, width), self.params.dtype)
+    def _post_gradient(self, batch: Batch, waves: list[Wave]) -> Vector:
+        """The units' losses, there once the device has joined."""
+        config, kernels, losses, carried = self.config, self.kernels, self.reduction.losses(waves), None
+
+        def compute(wave: Wave, slots: Vector) -> None:
+            nonlocal carried
             own = losses[wave.first_unit : wave.last_unit]
-            family.gradient(config, self.constants, self.params, batch, wave, slots, own, workers)
-            total.push(slots, workers, family.folded)
-        merged = total.finish(workers)
-        if family.pull_back is None:
+            carried = kernels.gradient(config, self.constants, self.params, batch, wave, slots, own, self.device)
+
+        width = self.family.slot_size(config)
+        merged = self.reduction.total(waves, width, self.params.dtype, compute, kernels.folded)
+        if kernels.pull_back is None:
             self.gradient = merged
         else:
-            family.pull_back(config, self.params, merged, self.gradient, workers)
-        return losses.reshape(-1)
+            kernels.pull_back(config, self.params, merged, self.gradient, carried, self.device)
+        return losses
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """The family's metrics on a batch, summed over fixed units by the tree."""
-        family, columns = self.family, self.family.eval_columns
-        waves = self._waves(batch, 8 * len(columns))
-        total = self._sum(len(columns), waves, np.float64)
-        for wave in waves:
-            rows = self.workers.buffer("rows", (wave.last_unit - wave.first_unit, len(columns)), np.float64)
-            family.evaluate(self.config, self.constants, self.params, batch, wave, rows, self.workers)
-            total.push(rows, self.workers)
-            self.workers.join()
-        merged = total.finish(self.workers)
-        self.workers.join()
-        sums = dict(zip(columns, merged.tolist(), strict=True))
-        return family.summarise(self.config, sums, batch)
+        return evaluate(self.family, self.config, self.constants, self.params, batch, self.reduction)
 
     def checkpoint(self, config_hash: str) -> Checkpoint:
-        moments = self.optimiser.first, self.optimiser.second
-        return Checkpoint(self.state, self.params, *moments, self.constants, config_hash)
+        vectors = self.params, self.optimiser.first, self.optimiser.second
+        params, first, second = (self.device.download(vector) for vector in vectors)
+        return Checkpoint(self.state, params, first, second, self.constants, config_hash)
 
     def restore(self, saved: Checkpoint) -> None:
         if saved.params.shape != self.params.shape or saved.params.dtype != self.params.dtype:
@@ -140,26 +122,11 @@ class Trainer:
         self.state = replace(saved.state)
         self.constants = saved.constants
 
-    def _waves(self, batch: Batch, unit_bytes: int) -> list[Wave]:
-        config, groups = self.config, self.family.groups(self.config, batch)
-        key = unit_bytes, groups.tobytes()
-        if self._plan[0] != key:  # nearly every step is cut like the one before
-            group_bytes = self.family.group_bytes(config)
-            waves = plan_waves(groups, unit_bytes, group_bytes, config.slot_memory, config.micro_batches)
-            self._plan = key, waves
-        return self._plan[1]
-
-    def _sum(self, width: int, waves: list[Wave], dtype: DTypeLike) -> Any:
-        units = waves[-1].last_unit
-        key = (width, units.bit_length(), np.dtype(dtype))
-        if key not in self._sums:
-            self._sums[key] = self.backend.tree_sum(width, units, dtype)
-        return self._sums[key]
-
     def _not_finite(self, step: int, loss: float) -> str:
         culprit = next(
             (f"{what} of {tensor_at(self.layout, int(np.argmin(np.isfinite(vector))))}"
-             for what, vector in (("parameters", self.params), ("gradient", self.gradient))
+             for what, there in (("parameters", self.params), ("gradient", self.gradient))
+             for vector in [self.device.download(there)]
              if not np.isfinite(vector).all()),
             "loss alone",
         )  # fmt: skip
@@ -167,6 +134,30 @@ class Trainer:
             f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here and every "
             "checkpoint is intact; train anew with a lower lr, or with clip_norm"
         )
+
+
+def kernels_for(family: Family, device: Device) -> Kernels:
+    if device.kind not in family.kernels:
+        raise SamebitsError(
+            f"{family.name} has no kernels for the device {device.kind}; it has them for {', '.join(family.kernels)}"
+        )
+    return family.kernels[device.kind]
+
+
+def evaluate(
+    family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
+) -> dict[str, float]:
+    """A family's metrics of these parameters on a batch."""
+    device, columns = reduction.device, family.metrics.columns
+    kernels = kernels_for(family, device)
+
+    def compute(wave: Wave, rows: Vector) -> None:
+        kernels.evaluate(config, constants, params, batch, wave, rows, device)
+
+    waves = reduction.waves(family.groups(config, batch), 8 * len(columns))
+    merged = reduction.total(waves, len(columns), np.float64, compute)
+    device.join()
+    return family.summarise(config, dict(zip(columns, device.download(merged).tolist(), strict=True)), batch)
 
 
 @dataclass
@@ -180,10 +171,14 @@ class Outcome:
 
 
 class Interrupts:
-    """Ctrl-C: the first asks the loop to stop after its step, the second quits at once."""
+    """Ctrl-C: the first asks the loop to stop after its step, the second to stop at once.
 
-    def __init__(self) -> None:
-        self.asked = False
+    A program around us decides what it says and how it ends; by default it is told nothing, and the second Ctrl-C is
+    Python's own KeyboardInterrupt.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda text: None, leave: Callable[[], None] | None = None) -> None:
+        self.asked, self._say, self._leave = False, say, leave
 
     def __enter__(self) -> Interrupts:
         self._old: Any = None
@@ -197,15 +192,12 @@ class Interrupts:
 
     def _handle(self, number: int, frame: object) -> None:
         if self.asked:
-            _say("stopped at once; checkpoints already written are intact")
-            os._exit(130)
+            self._say("stopped at once; checkpoints already written are intact")
+            if self._leave:
+                self._leave()
+            raise KeyboardInterrupt
         self.asked = True
-        _say("stopping after this step, to save it; Ctrl-C again stops at once and loses what is not saved")
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        print(f"\nsamebits: {text}", file=sys.stderr, flush=True)
+        self._say("stopping after this step, to save it; Ctrl-C again stops at once and loses what is not saved")
 
 
 def resolve(family: Family, config: TrainConfig) -> TrainConfig:
@@ -215,24 +207,31 @@ def resolve(family: Family, config: TrainConfig) -> TrainConfig:
 
 
 def run_training(
-    run: RunFolder, workers: Workers, from_checkpoint: str | None = None, observe: Observer | None = None
+    run: RunFolder,
+    device: Device,
+    from_checkpoint: str | None = None,
+    observe: Observer | None = None,
+    interrupts: Interrupts | None = None,
 ) -> Outcome:
     """Train a run folder to its config's steps, from nothing or from a checkpoint; `last` may also be none yet."""
     with run.lock():
         try:
-            return _run_locked(run, workers, from_checkpoint, observe or (lambda step, row: None))
+            told = observe or (lambda step, row: None)
+            return _run_locked(run, device, from_checkpoint, told, interrupts or Interrupts())
         except OSError as error:
             saved = checkpoints.steps_saved(run.checkpoints)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
             raise SamebitsError(
                 f"cannot write to {run.path} ({error.strerror or error}); the run stopped and {last}; "
-                f"{'make room' if full else 'mend that'}, then: samebits resume {run.path}"
+                f"{'make room' if full else 'fix that'}, then: samebits resume {run.path}"
             ) from None
 
 
-def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, observe: Observer) -> Outcome:
-    trainer, saved_at = _begin(run, workers, from_checkpoint)
+def _run_locked(
+    run: RunFolder, device: Device, from_checkpoint: str | None, observe: Observer, interrupts: Interrupts
+) -> Outcome:
+    trainer, saved_at = _begin(run, device, from_checkpoint)
     if run.changed:
         run.write_config()
     family, config, state = run.family, run.config, trainer.state
@@ -248,7 +247,7 @@ def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, o
         saved_at = state.step
 
     try:
-        with Interrupts() as interrupts:
+        with interrupts:
             while state.step < config.steps and not interrupts.asked and not state.stopped_early:
                 done = state.step + 1
                 logged = done == 1 or done % config.log_every == 0
@@ -268,16 +267,16 @@ def _run_locked(run: RunFolder, workers: Workers, from_checkpoint: str | None, o
             metrics.close()
             timing.close()
     interrupted = interrupts.asked and state.step < config.steps and not state.stopped_early
-    return Outcome(weights_hash(trainer.params), state.step, interrupted, state.stopped_early)
+    return Outcome(weights_hash(device.download(trainer.params)), state.step, interrupted, state.stopped_early)
 
 
-def _begin(run: RunFolder, workers: Workers, from_checkpoint: str | None) -> tuple[Trainer, int]:
+def _begin(run: RunFolder, device: Device, from_checkpoint: str | None) -> tuple[Trainer, int]:
     """A trainer where the run begins or goes on, and the step it has saved; −1: none."""
     family, config = run.family, run.config
     checkpoints.clean(run.checkpoints)
     init_from = getattr(config, "init_from", "")
     if from_checkpoint is None or (from_checkpoint == "last" and not checkpoints.steps_saved(run.checkpoints)):
-        trainer = Trainer(family, config, workers)
+        trainer = Trainer(family, config, device)
         if init_from:
             begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
         return trainer, -1
@@ -291,23 +290,23 @@ def _begin(run: RunFolder, workers: Workers, from_checkpoint: str | None) -> tup
     check_length(run.path / METRICS, saved.state.metrics_bytes)
     if "init_from" in type(config).model_fields:
         config = override(config, {"init_from": str(chosen)})  # what it inherited or learned is in its own checkpoint
-    trainer = Trainer(family, config, workers)
+    trainer = Trainer(family, config, device)
     trainer.restore(saved)
     checkpoints.set_aside(run.checkpoints, trainer.state.step)
     return trainer, trainer.state.step
 
 
 def metric_columns(family: Family) -> tuple[str, ...]:
-    evaluations = tuple(f"eval_{name}" for name in family.eval_metrics)
-    return ("step", family.loss_name, *family.batch_metrics, "grad_norm", "lr", *evaluations)
+    names = family.metrics
+    return ("step", names.loss, *names.batch, "grad_norm", "lr", *(f"eval_{name}" for name in names.evaluation))
 
 
 def _take_evaluation(trainer: Trainer, row: dict[str, Any]) -> bool:
     """Evaluate, add the columns to the row, move plateau, best and early stopping on. True if the best yet."""
     family, config, state = trainer.family, trainer.config, trainer.state
     found = trainer.evaluate(family.evaluation(config, trainer.data, False))
-    row |= {f"eval_{name}": found[name] for name in family.eval_metrics}
-    value = found[family.best_metric]
+    row |= {f"eval_{name}": found[name] for name in family.metrics.evaluation}
+    value = found[family.metrics.best]
     state.plateau.observe(config, value)
     improved = math.isfinite(value) and (state.best_value is None or value < state.best_value)
     if improved:

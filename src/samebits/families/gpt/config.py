@@ -6,16 +6,21 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from samebits.config import TrainConfig, override
+from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.engine.family import Layout, Task
 
 MOST_PARAMETERS = 500_000_000
+DROPOUT, SAMPLE = 7, 8  # purposes of our own draws, beside the engine's (rng.Purpose)
 
 
 class GptConfig(TrainConfig):
     """After randyGPT: pre-norm blocks, squared ReLU, no biases, no gains, an untied head."""
 
-    data: str = Field("", description="a text file or a folder of them; empty: the Python standard library's source")
+    data: str = Field(
+        "",
+        description="a text file or a folder of them; empty: the Python standard library's source",
+        json_schema_extra=OUTSIDE_HASH,
+    )
     tokenizer: Literal["char", "bpe"] = "char"
     vocab: int | None = Field(
         None, ge=2, le=65_536, description="symbols; bpe: how many to learn (default 2,000); char: read off the data"
@@ -31,7 +36,7 @@ class GptConfig(TrainConfig):
     final_norm: bool = Field(True, description="a norm before the head; the original has none")
     dropout: float = Field(0.0, ge=0, le=0.99, description="of the embeddings and of what each block adds")
     unit_samples: int = Field(2, ge=1, le=1024, description="samples computed together; the unit of work")
-    init_from: str = Field("", description="a run whose weights training begins with")
+    init_from: str = Field("", description="a run whose weights training begins with", json_schema_extra=OUTSIDE_HASH)
 
     weight_decay: float = Field(0.1, ge=0)
     clip_norm: float = Field(1.0, ge=0)
@@ -102,6 +107,10 @@ TASKS = {
             "l": _preset(256, 8, 6),
             "deep": _preset(192, 6, 16),
             "xl": _preset(384, 8, 8),
+        },
+        about={
+            "randy": "what full is, under randyGPT's name for it",
+            **dict.fromkeys(("xs", "s", "ds", "m", "l", "deep", "xl"), "another of randyGPT's sizes"),
         },
         summary="predicts the next character of a text: --data FILE, or Python's own library",
         expect="validation loss about 1.4 nats a character on Python source after 2,000 steps",

@@ -16,14 +16,14 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.gemm import DEPTH, ROWS, multiply, panel_size
 from samebits.engine.jit import fragment, kernel, routine
-from samebits.engine.rng import Purpose, philox
+from samebits.engine.rng import philox
 from samebits.engine.simd import dot, exp, fused, largest, total
 from samebits.engine.sync import claim
+from samebits.families.gpt.config import SAMPLE
 from samebits.families.gpt.kernels import norm_forward, square_relu_forward
 from samebits.families.gpt.weights import Sizes, carve, ends, weights
 
 BLOCK = 32  # rows of a prompt read together
-SAMPLE = int(Purpose.SAMPLE)
 
 
 class Draw(NamedTuple):

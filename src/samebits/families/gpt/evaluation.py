@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samebits.engine.arrays import Array
 from samebits.engine.elementary import LN2, exp, log
-from samebits.engine.family import Batch, Report
-from samebits.engine.merge import TreeSum
-from samebits.engine.units import plan_waves
+from samebits.engine.family import Batch, Wave
+from samebits.engine.parts import Report
+from samebits.engine.reduction import Reduction
 from samebits.engine.workers import Workers
 from samebits.families.gpt import data, transformer
 from samebits.families.gpt.config import GptConfig
@@ -36,14 +37,14 @@ def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dic
 def validate(model: GptModel, batch: Batch, workers: Workers) -> dict[str, float]:
     """The metrics that training would log for this batch, bit for bit: the same units, the same tree."""
     config, S, windows = model.config, model.config.unit_samples, batch.arrays
-    units = -(-batch.samples // S)
-    total = TreeSum(len(COLUMNS), units, np.float64)
-    for wave in plan_waves(np.ones(units, np.int64), 8 * len(COLUMNS), 8 * S * config.context, config.slot_memory):
-        rows = workers.buffer("rows", (wave.last_unit - wave.first_unit, len(COLUMNS)), np.float64)
+    reduction = Reduction(workers, config.slot_memory, config.micro_batches, 8 * S * config.context)
+    waves = reduction.waves(np.ones(-(-batch.samples // S), np.int64), 8 * len(COLUMNS))
+
+    def compute(wave: Wave, rows: Array) -> None:
         some = slice(wave.first_unit * S, wave.last_unit * S)
         transformer.evaluate(config, model.weights, windows.inputs[some], windows.targets[some], rows, workers)
-        total.push(rows, workers)
-    merged = total.finish(workers)
+
+    merged = reduction.total(waves, len(COLUMNS), np.float64, compute)
     workers.join()
     return summarise(config, dict(zip(COLUMNS, merged.tolist(), strict=True)), batch)
 

@@ -14,8 +14,9 @@ from samebits.config import override
 from samebits.engine import rng
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.elementary import normal
-from samebits.engine.family import Batch, Constants, Family, Wave
+from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
 from samebits.engine.params import spans, views
+from samebits.engine.parts import Bench, Measurement, Peer
 from samebits.engine.rng import Purpose
 from samebits.engine.source import read_source
 from samebits.engine.workers import Workers
@@ -160,22 +161,34 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    gradient=gradient,
-    pull_back=None,
-    evaluate=evaluate,
-    eval_columns=evaluation.COLUMNS,
+    kernels={"cpu": Kernels(gradient, evaluate)},
     reference=reference_loss,
+    metrics=Metrics(
+        loss="loss",
+        columns=evaluation.COLUMNS,
+        batch=(),
+        evaluation=("loss", "perplexity", "bits_per_byte"),
+        best="loss",
+    ),
     summarise=evaluation.summarise,
-    loss_name="loss",
-    batch_metrics=(),
-    eval_metrics=("loss", "perplexity", "bits_per_byte"),
-    best_metric="loss",
     model=GptModel,
-    report=evaluation.report,
-    flops=flops,
     prepare=prepare,
     derived=derived,
-    products=products,
-    work=("tokens", lambda config: config.batch_size * config.context),
+    report=evaluation.report,
     verbs={"sample": verbs.sample, "export": verbs.export},
+    bench=Bench(
+        flops=flops,
+        products=products,
+        work=("tokens", lambda config: config.batch_size * config.context),
+        peers=(
+            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",)),
+            Peer("PyTorch compiled", f"{__package__}.peer_torch", ("torch",), {"compiled": True}),
+        ),
+        measurements={
+            "sampling": Measurement(
+                "tokens a second with a cache of keys and values, and without",
+                f"{__package__}.measure_sampling:sampling",
+            )
+        },
+    ),
 )

@@ -4,7 +4,7 @@ Shapes. S samples of T tokens, M = S·T rows; D width, H heads, d = D / H, L lay
   x, dx        (M, D)    the residual stream, changed in place
   n1, n2, nf   (M, D)    normed inputs of attention, of the MLP, of the head; r their 1 / root mean square (M,)
   qkv          (M, 3D)   p (M, 4D) = max(0, h); the MLP's hidden values are p²
-  keep         (2L + 1, M, D) uint8: what dropout keeps, of the embeddings and of the two branches of each layer
+  masks        (2L + 1, M, D) uint8: 0 what dropout drops, of the embeddings and of the two branches of each layer
 A norm's way back needs its output and r only, so x itself is never stored. Kept for the way back, a layer:
 n1, qkv, P, y, n2, p. All of it lies in one scratch row a worker, allocated once.
 """
@@ -20,10 +20,11 @@ from samebits.engine.arrays import Array
 from samebits.engine.elementary import log
 from samebits.engine.gemm import multiply_packed, multiply_transposed, transposed_size
 from samebits.engine.jit import fragment, kernel
-from samebits.engine.rng import Purpose, philox
+from samebits.engine.rng import philox
 from samebits.engine.simd import dot, exp, fused, largest, total
-from samebits.engine.sync import BACKWARD, FORWARD, claim, ticks
+from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, ticks
 from samebits.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
+from samebits.families.gpt.config import DROPOUT
 from samebits.families.gpt.weights import (
     Sizes,
     carve,
@@ -36,7 +37,6 @@ from samebits.families.gpt.weights import (
 
 EPS = 1e-5
 DRAWS = 16  # dropout draws of 16 bits from one Philox block
-DROPOUT = int(Purpose.DROPOUT)
 
 
 class Dropout(NamedTuple):
@@ -56,7 +56,7 @@ def scratch_size(z: Sizes) -> int:
     return z.L * layer + shared + head_scratch(z.T, z.D // z.H)
 
 
-def keep_size(z: Sizes, dropout: Dropout) -> int:
+def mask_size(z: Sizes, dropout: Dropout) -> int:
     return (2 * z.L + 1) * z.S * z.T * z.D if dropout.threshold else 1
 
 
@@ -147,9 +147,9 @@ def square_relu_backward(a: Array, dh: Array, p: Array) -> None:
 
 
 @kernel
-def draw_keep(keep: Array, first_sample: int, samples: int, site: int, drop: Dropout) -> None:
-    """keep (M, D): 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold."""
-    flat = keep.reshape(-1)
+def draw_dropout(mask: Array, first_sample: int, samples: int, site: int, drop: Dropout) -> None:
+    """mask (M, D): 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold."""
+    flat = mask.reshape(-1)
     each = flat.size // samples
     for s in range(samples):
         mine = flat[s * each : (s + 1) * each]
@@ -164,24 +164,24 @@ def draw_keep(keep: Array, first_sample: int, samples: int, site: int, drop: Dro
 
 
 @kernel
-def add_kept(x: Array, branch: Array, keep: Array, scale: float) -> None:
+def add_with_dropout(x: Array, branch: Array, mask: Array, scale: float) -> None:
     """x += branch, dropped and scaled."""
-    out, source, kept = x.reshape(-1), branch.reshape(-1), keep.reshape(-1)
+    out, source, keep = x.reshape(-1), branch.reshape(-1), mask.reshape(-1)
     for i in range(out.size):
-        out[i] = fused(source[i], x.dtype.type(kept[i]) * x.dtype.type(scale), out[i])
+        out[i] = fused(source[i], x.dtype.type(keep[i]) * x.dtype.type(scale), out[i])
 
 
 @kernel
-def only_kept(out: Array, dx: Array, keep: Array, scale: float) -> None:
-    """out = dx, dropped and scaled: the way back of add_kept."""
-    target, source, kept = out.reshape(-1), dx.reshape(-1), keep.reshape(-1)
+def apply_dropout(out: Array, dx: Array, mask: Array, scale: float) -> None:
+    """out = dx, dropped and scaled: the way back of add_with_dropout."""
+    target, source, keep = out.reshape(-1), dx.reshape(-1), mask.reshape(-1)
     for i in range(target.size):
-        target[i] = source[i] * (dx.dtype.type(kept[i]) * dx.dtype.type(scale))
+        target[i] = source[i] * (dx.dtype.type(keep[i]) * dx.dtype.type(scale))
 
 
 @fragment
 def forward(
-    memory: Array, keep: Array, params: Array, packed: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
+    memory: Array, masks: Array, params: Array, packed: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
 ) -> None:
     """Up to the logits, which lie in work memory. inputs (S, T)."""
     S, T = inputs.shape
@@ -195,8 +195,8 @@ def forward(
         for i in range(z.D):
             row[i] = left[i] + right[i]
     if dropping:
-        draw_keep(keep[0, :M], first_sample, S, 0, drop)
-        only_kept(x, x, keep[0, :M], drop.scale)
+        draw_dropout(masks[0, :M], first_sample, S, 0, drop)
+        apply_dropout(x, x, masks[0, :M], drop.scale)
     for layer in range(z.L):
         n1, qkv, y, n2, p, r, P = layer_memory(memory, layer, M, S, z)
         w_qkv, w_out, w_up, w_down = packed_weights(packed, layer, z)
@@ -209,8 +209,8 @@ def forward(
                 attention_forward(y[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
         if dropping:
             multiply_packed(dn, y, w_out, panel, False)
-            draw_keep(keep[2 * layer + 1, :M], first_sample, S, 2 * layer + 1, drop)
-            add_kept(x, dn, keep[2 * layer + 1, :M], drop.scale)
+            draw_dropout(masks[2 * layer + 1, :M], first_sample, S, 2 * layer + 1, drop)
+            add_with_dropout(x, dn, masks[2 * layer + 1, :M], drop.scale)
         else:
             multiply_packed(x, y, w_out, panel, True)
         norm_forward(n2, r[1], x)
@@ -218,8 +218,8 @@ def forward(
         square_relu_forward(a, p)
         if dropping:
             multiply_packed(dn, a, w_down, panel, False)
-            draw_keep(keep[2 * layer + 2, :M], first_sample, S, 2 * layer + 2, drop)
-            add_kept(x, dn, keep[2 * layer + 2, :M], drop.scale)
+            draw_dropout(masks[2 * layer + 2, :M], first_sample, S, 2 * layer + 2, drop)
+            add_with_dropout(x, dn, masks[2 * layer + 2, :M], drop.scale)
         else:
             multiply_packed(x, a, w_down, panel, True)
     if z.final_norm:
@@ -256,7 +256,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
 
 
 @fragment
-def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
+def backward(memory: Array, masks: Array, packed: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
     """From dloss/dlogits in work memory to the gradient of every parameter; grads (P,) is overwritten."""
     S, T = inputs.shape
     M, d = S * T, z.D // z.H
@@ -279,7 +279,7 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
         branch = dx
         if dropping:
             branch = x  # the stream itself is no longer needed
-            only_kept(branch, dx, keep[2 * layer + 2, :M], drop.scale)
+            apply_dropout(branch, dx, masks[2 * layer + 2, :M], drop.scale)
         multiply_packed(da, branch, w_down, panel, False)
         square_relu_backward(a, da, p)
         multiply_transposed(d_down, a, branch, panel, False)
@@ -287,7 +287,7 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
         multiply_packed(dn, da, w_up, panel, False)
         norm_backward(dx, dn, n2, r[1])
         if dropping:
-            only_kept(branch, dx, keep[2 * layer + 1, :M], drop.scale)
+            apply_dropout(branch, dx, masks[2 * layer + 1, :M], drop.scale)
         multiply_transposed(d_out, y, branch, panel, False)
         multiply_packed(dn, branch, w_out, panel, False)
         for s in range(S):
@@ -299,7 +299,7 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
         multiply_packed(dn, dqkv, w_qkv, panel, False)
         norm_backward(dx, dn, n1, r[0])
     if dropping:
-        only_kept(dx, dx, keep[0, :M], drop.scale)
+        apply_dropout(dx, dx, masks[0, :M], drop.scale)
     d_token[:] = 0
     d_position[:] = 0
     for m in range(M):
@@ -312,11 +312,11 @@ def backward(memory: Array, keep: Array, packed: Array, grads: Array, inputs: Ar
 @kernel
 def gradient_worker(
     worker: int, tickets: Array, slots: Array, losses: Array, params: Array, packed: Array, inputs: Array,
-    targets: Array, first_sample: int, memory: Array, keep: Array, clock: Array, drop: Dropout, z: Sizes,
+    targets: Array, first_sample: int, memory: Array, masks: Array, team: Schedule, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
     samples = inputs.shape[0]
-    kept = keep[worker].reshape(2 * z.L + 1 if drop.threshold > 0 else 1, -1, z.D if drop.threshold > 0 else 1)
+    mine = masks[worker].reshape(2 * z.L + 1 if drop.threshold > 0 else 1, -1, z.D if drop.threshold > 0 else 1)
     while True:
         unit = claim(tickets)
         first = unit * z.S
@@ -325,47 +325,47 @@ def gradient_worker(
         last = min(first + z.S, samples)
         seen = inputs[first:last]
         started = ticks()
-        forward(memory[worker], kept, params, packed, seen, first_sample + first, drop, z)
+        forward(memory[worker], mine, params, packed, seen, first_sample + first, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
-        transposed = ticks()
-        backward(memory[worker], kept, packed, slots[unit], seen, drop, z)
-        clock[worker, FORWARD] += transposed - started
-        clock[worker, BACKWARD] += ticks() - transposed
+        halfway = ticks()
+        backward(memory[worker], mine, packed, slots[unit], seen, drop, z)
+        team.clock[worker, FORWARD] += halfway - started
+        team.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel
 def evaluate_worker(
     worker: int, tickets: Array, rows: Array, params: Array, packed: Array, inputs: Array, targets: Array,
-    memory: Array, keep: Array, drop: Dropout, z: Sizes,
+    memory: Array, masks: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """rows (units, 3): nats, counted targets, right guesses."""
     samples = inputs.shape[0]
-    kept = keep[worker].reshape(1, -1, 1)
+    mine = masks[worker].reshape(1, -1, 1)
     while True:
         unit = claim(tickets)
         first = unit * z.S
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], kept, params, packed, inputs[first:last], 0, drop, z)
+        forward(memory[worker], mine, params, packed, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, targets[first:last])
 
 
 @kernel
 def logits_worker(
-    worker: int, tickets: Array, out: Array, params: Array, packed: Array, inputs: Array, memory: Array, keep: Array,
+    worker: int, tickets: Array, out: Array, params: Array, packed: Array, inputs: Array, memory: Array, masks: Array,
     drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """out (samples, T, V)."""
     samples = inputs.shape[0]
-    kept = keep[worker].reshape(1, -1, 1)
+    mine = masks[worker].reshape(1, -1, 1)
     while True:
         first = claim(tickets) * z.S
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], kept, params, packed, inputs[first:last], 0, drop, z)
+        forward(memory[worker], mine, params, packed, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         copy(out[first:last], logits)

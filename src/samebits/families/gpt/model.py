@@ -11,7 +11,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
 from samebits.engine.params import views
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.gpt import sampling, transformer
 from samebits.families.gpt.config import GptConfig, layout
@@ -55,7 +55,7 @@ class GptModel:
         # What follows a position does not change it, so a short row is filled up.
         filled = np.zeros((len(found), self.config.context), np.int32)
         filled[:, : found.shape[1]] = found
-        with team_of(workers) as team:
+        with workers_for(workers) as team:
             return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]
 
     def generate(

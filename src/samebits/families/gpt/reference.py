@@ -8,8 +8,7 @@ import numpy as np
 
 from samebits.engine import rng
 from samebits.engine.arrays import Array
-from samebits.engine.rng import Purpose
-from samebits.families.gpt.config import GptConfig
+from samebits.families.gpt.config import DROPOUT, GptConfig
 
 EPS = 1e-5
 
@@ -22,7 +21,7 @@ def keep_masks(config: GptConfig, samples: int, step: int) -> Array:
         return np.ones((samples, sites, 1, 1))
     kept = []
     for site in range(sites):
-        words = rng.words((samples, -(-T * D // 4)), config.seed, Purpose.DROPOUT, step, extra=site)
+        words = rng.words((samples, -(-T * D // 4)), config.seed, DROPOUT, step, extra=site)
         draws = words.astype("<u8").view("<u2")[:, : T * D]  # sixteen bits each
         kept.append((draws >= threshold).reshape(samples, T, D) * (65536 / (65536 - threshold)))
     return np.stack(kept, axis=1)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samebits.engine.arrays import Array
-from samebits.engine.denormals import FLUSHING, set_mode
-from samebits.engine.workers import Workers, team_of, worker_count
+from samebits.engine.modes import flushing
+from samebits.engine.pool import worker_count
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.gpt.decoding import Draw, generate_worker, scratch_size
 from samebits.families.gpt.tokens import Vocabulary
@@ -100,7 +101,7 @@ class Decoder:
             tally.seconds += time.perf_counter() - began
 
     def _run(self, count: int, workers: Workers) -> None:
-        memory = workers.per_worker("gpt decoding", scratch_size(self.z), self.params.dtype)
+        memory = workers.scratch("gpt.decoding").per_worker("block", scratch_size(self.z), self.params.dtype)
         workers.run(
             generate_worker, workers.tickets(), self.text, self.lengths, self.seen, self.cache, self.logits,
             self.prompt, count, self.first_sample, self.params, memory, self.how, self.z,
@@ -145,7 +146,7 @@ def _texts(
 ) -> Iterator[str]:
     for first in range(0, samples, TOGETHER):
         decoder = Decoder(model, tokens, settings, first, min(TOGETHER, samples - first))
-        with team_of(workers) as team:
+        with workers_for(workers) as team:
             while not decoder.finished:
                 decoder.advance(STRETCH, team, tally)
         for sample in range(len(decoder.text)):
@@ -167,11 +168,8 @@ def _pieces(decoder: Decoder, vocabulary: Vocabulary, tally: Tally | None) -> It
     # Never entered: no threads, and nothing of the caller's changed while it holds a piece of text.
     alone, decode = Workers(1), vocabulary.stream()
     while not decoder.finished:
-        before = set_mode(FLUSHING)
-        try:
+        with flushing():
             decoder.advance(1, alone, tally)
-        finally:
-            set_mode(before)
         token = int(decoder.text[0, decoder.lengths[0] - 1])
         if token != decoder.how.end and (piece := decode.feed(token)):
             yield piece

@@ -12,13 +12,14 @@ from samebits.families.gpt.kernels import (
     Dropout,
     evaluate_worker,
     gradient_worker,
-    keep_size,
     logits_worker,
+    mask_size,
     scratch_size,
 )
 from samebits.families.gpt.reference import dropout_threshold
 from samebits.families.gpt.weights import Sizes, pack_worker, packed_total
 
+OWNER = "gpt"  # of scratch memory
 NO_DROPOUT = Dropout(0, 1.0, 0, 0)
 
 
@@ -35,13 +36,15 @@ def dropout_of(config: GptConfig, step: int) -> Dropout:
 
 def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tuple[Array, Array]:
     """Activations and dropout masks of one unit, a row each worker."""
-    memory = workers.per_worker("gpt", scratch_size(z), dtype)
-    return memory, workers.per_worker("gpt keep", keep_size(z, drop), np.uint8)
+    scratch = workers.scratch(OWNER)
+    return scratch.per_worker("activations", scratch_size(z), dtype), scratch.per_worker(
+        "dropout", mask_size(z, drop), np.uint8
+    )
 
 
 def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
     """Post it: the weights as the units read them."""
-    packed = workers.buffer("gpt packed", (packed_total(z),), params.dtype)
+    packed = workers.scratch(OWNER).buffer("panels", (packed_total(z),), params.dtype)
     workers.post(pack_worker, workers.tickets(), packed, params, z)
     return packed
 
@@ -52,20 +55,20 @@ def gradient(
 ) -> None:  # fmt: skip
     """Post it: a slot row and a loss for every unit of the samples given; first_sample is their place in the step."""
     z, drop = sizes(config), dropout_of(config, step)
-    memory, keep = _scratch(z, drop, params.dtype, workers)
+    memory, masks = _scratch(z, drop, params.dtype, workers)
     packed = _packed(params, z, workers)
     workers.post(
         gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
-        keep, workers.ticks, drop, z,
+        masks, workers.schedule, drop, z,
     )  # fmt: skip
 
 
 def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, rows: Array, workers: Workers) -> None:
     """rows (units, 3): nats, counted targets, right guesses."""
     z = sizes(config)
-    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
+    memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
     workers.run(
-        evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, keep,
+        evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, masks,
         NO_DROPOUT, z
     )  # fmt: skip
 
@@ -73,8 +76,8 @@ def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, ro
 def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) -> Array:
     """(B, T, V) for tokens (B, T), T being the context."""
     z = sizes(config)
-    memory, keep = _scratch(z, NO_DROPOUT, params.dtype, workers)
+    memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
     out = np.empty((*inputs.shape, z.V), params.dtype)
     packed = _packed(params, z, workers)
-    workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, keep, NO_DROPOUT, z)
+    workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, masks, NO_DROPOUT, z)
     return out

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from samebits.config import TrainConfig, override
+from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.engine.family import Layout, Task
 from samebits.families.graph.edits import FIXED
 from samebits.families.graph.expressions import BIND
@@ -48,7 +48,11 @@ class GraphConfig(TrainConfig):
     random_graphs: tuple[int, int] = Field(
         (0, 0), description="for timing: random graphs of so many nodes and edges instead of expressions; 0, 0: off"
     )
-    data: str | None = Field(None, description="your own pairs, a JSON-lines file, instead of the task's generator")
+    data: str | None = Field(
+        None,
+        description="your own pairs, a JSON-lines file, instead of the task's generator",
+        json_schema_extra=OUTSIDE_HASH,
+    )
     data_hash: str | None = Field(None, description="filled in: what the pairs were when training began")
 
     @property
@@ -157,6 +161,7 @@ def _task(full: GraphConfig, summary: str, expect: str) -> Task:
     timing = {"timing": override(full, _TIMING)} if full.rule == "boolean" else {}
     return Task(
         presets={"full": full, "small": override(full, _SMALL), **timing},
+        about={"timing": "random graphs of one size, to time against peers"} if timing else {},
         summary=summary,
         expect=expect,
         checks=(override(full, _TINY), override(full, {**_TINY, "sinkhorn": 0.5, "sinkhorn_steps": 3, "layers": 1})),

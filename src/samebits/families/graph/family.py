@@ -10,8 +10,9 @@ from numpy.typing import DTypeLike
 
 from samebits.engine import rng
 from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Batch, Constants, Family, Wave
+from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
 from samebits.engine.params import spans, views
+from samebits.engine.parts import Bench, Peer
 from samebits.engine.rng import Purpose
 from samebits.engine.workers import Workers
 from samebits.families.graph import data, network, reference, userdata, verbs
@@ -100,22 +101,24 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    gradient=gradient,
-    pull_back=None,
-    evaluate=evaluate,
-    eval_columns=("edit_loss", "exact"),
+    kernels={"cpu": Kernels(gradient, evaluate, folded=network.FOLDED)},
     reference=reference_loss,
+    metrics=Metrics(
+        loss="loss",
+        columns=("edit_loss", "exact"),
+        batch=("wrong",),
+        evaluation=("edit_loss", "wrong"),
+        best="edit_loss",
+    ),
     summarise=summarise,
-    loss_name="loss",
-    batch_metrics=("wrong",),
-    eval_metrics=("edit_loss", "wrong"),
-    best_metric="edit_loss",
     model=GraphModel,
-    report=verbs.report,
-    flops=flops,
     prepare=userdata.prepare,
     derived=lambda values: ("data_hash",),
+    report=verbs.report,
     verbs={"render": verbs.render, "predict": verbs.predict},
-    products=products,
-    folded=network.FOLDED,
+    bench=Bench(
+        flops=flops,
+        products=products,
+        peers=(Peer("PyTorch Geometric", f"{__package__}.peer_torch", ("torch", "torch_geometric")),),
+    ),
 )

@@ -15,7 +15,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.merge import fold_up, is_awaited
 from samebits.engine.simd import fused
-from samebits.engine.sync import BACKWARD, FORWARD, claim, take, ticks, unit_at
+from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, take, ticks, unit_at
 from samebits.families.graph.heads import cross_entropy, softmax_heads
 from samebits.families.graph.products import multiply, multiply_transposed
 from samebits.families.graph.sinkhorn import structural_loss
@@ -229,7 +229,7 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, arrivals: Array, clock: Array, first_unit: int, folded: int, slots: Array,
+    worker: int, claims: Array, arrivals: Array, team: Schedule, first_unit: int, folded: int, slots: Array,
     spares: Array, losses: Array, spaces: Array, transposed: Array, panels: Array, params: Array, sizes: Sizes,
     scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
@@ -239,7 +239,7 @@ def gradient_worker(
     one is never written but to a row of spares.
     """
     heads, units = sizes.heads, cuts.size - 1
-    own = worker * units // clock.shape[0]
+    own = worker * units // team.workers
     fresh, cursor = True, 0
     while True:
         cursor = take(claims, 0, cursor, own)
@@ -274,8 +274,8 @@ def gradient_worker(
         )
         losses[u, 0] = loss
         fold_up(slots, slot, arrivals, u, first_unit, folded)
-        clock[worker, FORWARD] += halfway - begin
-        clock[worker, BACKWARD] += ticks() - halfway
+        team.clock[worker, FORWARD] += halfway - begin
+        team.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel

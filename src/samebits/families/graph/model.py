@@ -10,7 +10,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
 from samebits.engine.params import views
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError, nearest
 from samebits.families.graph import network
 from samebits.families.graph.config import GraphConfig, layout
@@ -58,9 +58,7 @@ class GraphModel:
                 raise SamebitsError(f"there is no operator or symbol {label!r} here; {nearest(label, config.labels)}")
             wanted, found = OPERANDS.get(label, 0), len(tree.children[node])
             if config.data is None and label != "eval" and found != wanted:
-                raise SamebitsError(
-                    f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; mend it"
-                )
+                raise SamebitsError(f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; fix it")
         word = TASK_WORDS[config.rule]
         if config.data is not None or tree.labels[0] == word:
             return tree
@@ -71,7 +69,7 @@ class GraphModel:
         store = inputs_of(self.config, trees)
         batch = batch_of(self.config, store, np.arange(len(trees)))
         rows = np.empty((len(batch.arrays.cuts) - 1, 2))
-        with team_of(workers) as team:
+        with workers_for(workers) as team:
             choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
 
@@ -79,7 +77,7 @@ class GraphModel:
         """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
         found = [Rewriting([tree], False) for tree in trees]
         going = list(found)
-        with team_of(workers) as team:
+        with workers_for(workers) as team:
             for _ in range(self.config.most_steps):
                 if not going:
                     break

@@ -16,6 +16,7 @@ from samebits.families.graph.kernels import evaluate_worker, gradient_worker
 from samebits.families.graph.sinkhorn import scratch_size
 from samebits.families.graph.store import Sizes, Store
 
+OWNER = "graph"  # of scratch memory
 NODE_BLOCK = 64  # buffers are made for whole blocks of nodes, so that they seldom grow
 FOLDED = 3  # levels of the tree: a worker's eight neighbouring slots, some 100 kB each, are still in its cache
 LITTLE_FLOPS = 1.5e7  # about 0.1 ms on one core: twice what waking the others takes
@@ -56,21 +57,21 @@ def _unit_nodes(pairs: Pairs) -> int:
 
 
 def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
-    return workers.per_worker("graph space", nodes * node_numbers(config), dtype)
+    return workers.scratch(OWNER).per_worker("space", nodes * node_numbers(config), dtype)
 
 
 def _transposed(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
     """Each worker's copy of the weights, transposed (kernels.transpose_weights)."""
     layer = (1 + config.kinds) * config.width * config.width
     size = config.layers * layer + config.width * sum(config.head_sizes)
-    return workers.per_worker("graph weights", size, dtype)
+    return workers.scratch(OWNER).per_worker("weights", size, dtype)
 
 
 def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
     """Scratch for the products, whose sums run over nodes, wide rows or classes."""
     widest = (1 + config.kinds) * config.width
     deepest = max(nodes, widest, sum(config.head_sizes))
-    return workers.per_worker("graph panels", int(transposed_size(deepest, widest)), dtype)
+    return workers.scratch(OWNER).per_worker("panels", int(transposed_size(deepest, widest)), dtype)
 
 
 def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
@@ -80,7 +81,7 @@ def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, w
         largest = int(max(np.diff(store.nodes).max(), np.diff(store.next_nodes).max()))
         classes = config.head_sizes[0]
         size = nodes * classes + scratch_size(largest, config.sinkhorn_steps, classes)
-    return workers.per_worker("graph sinkhorn", size, dtype)
+    return workers.scratch(OWNER).per_worker("sinkhorn", size, dtype)
 
 
 def gradient(
@@ -89,8 +90,8 @@ def gradient(
     """Post it: one row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
     nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
     workers.post(
-        gradient_worker, workers.counters(units), workers.counters(units), workers.ticks, first, FOLDED, slots,
-        workers.per_worker("graph slot", slots.shape[1], dtype), losses,
+        gradient_worker, workers.counters(units), workers.counters(units), workers.schedule, first, FOLDED, slots,
+        workers.scratch(OWNER).per_worker("slot", slots.shape[1], dtype), losses,
         _spaces(config, nodes, dtype, workers), _transposed(config, dtype, workers),
         _panels(config, nodes, dtype, workers), params, sizes_of(config),
         _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,

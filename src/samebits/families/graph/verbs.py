@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.config import override
-from samebits.engine.family import Report
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.parts import Report
+from samebits.engine.workers import Workers, workers_for
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.data import series_of
 from samebits.families.graph.edits import optimal_mapping
@@ -102,7 +102,7 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
     drawn_from = {split: series_of(config, split, DRAWN_FROM) for split in (*SHOWN, *SHOWN_ELSE)}
     shown = SHOWN if any(drawn_from[split] for split in SHOWN) else SHOWN_ELSE
     rows, rewritings = [], []
-    with team_of(workers) as team:
+    with workers_for(workers) as team:
         for split, count in shown.items():
             series = sorted(drawn_from[split], key=_dullness)[:count]
             for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):

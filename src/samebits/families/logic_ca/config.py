@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from samebits.config import TrainConfig, override
 from samebits.engine.family import Layout, Task
+from samebits.engine.simd import SUMS
 from samebits.families.logic_ca import pictures
 
 POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself
-LANE_BLOCK = 32  # lanes come in whole vector blocks (simd.py)
 
 
 class LogicConfig(TrainConfig):
@@ -42,7 +42,7 @@ class LogicConfig(TrainConfig):
     )
     harden_full: float = Field(1.0, ge=0, le=1, description="part of the schedule from which all gates are hard")
     wiring_seed: int = Field(23, ge=0, lt=2**63, description="23 draws the published wires")
-    lanes: int = Field(32, ge=LANE_BLOCK, le=1024, multiple_of=LANE_BLOCK, description="most cells in a tile")
+    lanes: int = Field(32, ge=SUMS, le=1024, multiple_of=SUMS, description="most cells in a tile")
 
     beta2: float = Field(0.99, ge=0, lt=1)
     clip_element: float = Field(100.0, ge=0)
@@ -191,6 +191,7 @@ TASKS = {
         },
         summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",
         expect="hard loss 0 after about 250 of 500 steps",
+        about={"robust": "learns from 6 of 10 wirings, not only from the default one"},
         checks=(_TINY, override(_TINY, {"boundary": "periodic", "ca_steps": 2, "batch_size": 1})),
     ),
     "checkerboard-async": Task(
@@ -212,6 +213,7 @@ TASKS = {
         },
         summary="a cell learns Conway's rule from all 512 neighbourhoods",
         expect="hard loss 0 on all 512 patterns well before step 3,000",
+        about={"published": "the recipe exactly as published"},
         checks=(override(_LIFE, {"kernels": 3, "update": (4, 2, 1), "batch_size": 7}),),
         verify=_VERIFY_HARDENING,
     ),
@@ -223,6 +225,8 @@ TASKS = {
         },
         summary="one cell grows into a picture in 12 steps: a lizard, or your own with --target",
         expect="hard loss 0 after about 1,900 of 3,500 steps",
+        about={"published": "the recipe exactly as published"},
+        one_batch=True,
         checks=(override(_TINY_PICTURE, {"target": (".#.#.", "#####", ".###.", "..#.."), "start": "centre"}),),
     ),
     "letter": Task(
@@ -233,6 +237,8 @@ TASKS = {
         },
         summary="an empty grid grows a picture in up to 8 colours, found from the border alone",
         expect="hard loss 0 within 3,000 steps",
+        about={"published": "the recipe exactly as published"},
+        one_batch=True,
         checks=(_TINY_PICTURE,),
         verify=_VERIFY_HARDENING,
     ),

@@ -14,6 +14,7 @@ from samebits.families.logic_ca.config import LogicConfig, gate_count
 from samebits.families.logic_ca.pictures import to_bits
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
+FIRE, HARDEN = 4, 6  # purposes of our own draws, beside the engine's
 
 
 class Boards(NamedTuple):
@@ -99,7 +100,7 @@ def fire_masks(
     chance = config.fire_rate if rate is None else rate
     if chance >= 1:
         return ALWAYS
-    drawn = rng.words((ca_steps, cells), config.seed, Purpose.FIRE, step, extra=int(purpose))
+    drawn = rng.words((ca_steps, cells), config.seed, FIRE, step, extra=int(purpose))
     return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
 
 
@@ -114,7 +115,7 @@ def hardened(config: LogicConfig, step: int) -> Array:
     share = (step / config.schedule_steps - config.harden_from) / max(1e-9, config.harden_full - config.harden_from)
     if share <= 0:
         return ALL_SOFT
-    drawn = rng.words((1, gate_count(config)), config.seed, Purpose.HARDEN, step)[0] >> np.uint64(11)
+    drawn = rng.words((1, gate_count(config)), config.seed, HARDEN, step)[0] >> np.uint64(11)
     return (drawn.astype(np.float64) + 0.5) * 2.0**-53 < share
 
 

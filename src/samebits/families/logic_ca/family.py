@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Batch, Constants, Family, Wave
+from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
 from samebits.engine.params import views
+from samebits.engine.parts import Bench, Measurement, Peer
 from samebits.engine.workers import Workers
 from samebits.families.logic_ca import automaton, data, gates, reference, verbs
 from samebits.families.logic_ca.circuit_report import circuit_verb
@@ -58,14 +59,16 @@ def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Ti
 def gradient(
     config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
     slots: Array, losses: Array, workers: Workers,
-) -> None:  # fmt: skip
+) -> Array:  # fmt: skip
     boards, plan = _cut(config, batch, wave)
     sums = slots.reshape(len(slots), -1, 4)
-    automaton.gradient(config, constants, params.reshape(-1, 16), *boards, plan, sums, losses, workers)
+    return automaton.gradient(config, constants, params.reshape(-1, 16), boards, plan, sums, losses, workers)
 
 
-def pull_back(config: LogicConfig, params: Array, merged: Array, out: Array, workers: Workers) -> None:
-    gates.pull_back(out.reshape(-1, 16), params.reshape(-1, 16), merged.reshape(-1, 4), workers)
+def pull_back(
+    config: LogicConfig, params: Array, merged: Array, out: Array, probabilities: Array, workers: Workers
+) -> None:
+    gates.pull_back(out.reshape(-1, 16), probabilities, merged.reshape(-1, 4), workers)
 
 
 def evaluate(
@@ -123,19 +126,34 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    gradient=gradient,
-    pull_back=pull_back,
-    evaluate=evaluate,
-    eval_columns=("soft_loss", "hard_loss"),
+    kernels={"cpu": Kernels(gradient, evaluate, pull_back)},
     reference=reference_loss,
+    metrics=Metrics(
+        loss="soft_loss",
+        columns=("soft_loss", "hard_loss"),
+        batch=("hard_loss",),
+        evaluation=("soft_loss", "hard_loss"),
+        best="hard_loss",
+    ),
     summarise=summarise,
-    loss_name="soft_loss",
-    batch_metrics=("hard_loss",),
-    eval_metrics=("soft_loss", "hard_loss"),
-    best_metric="hard_loss",
     model=LogicModel,
     report=verbs.report,
-    flops=flops,
     verbs={"render": verbs.render, "circuit": circuit_verb},
-    traffic=traffic,
+    bench=Bench(
+        flops=flops,
+        traffic=traffic,
+        peers=(
+            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",)),
+            Peer("PyTorch compiled", f"{__package__}.peer_torch", ("torch",), {"compiled": True}),
+            Peer("JAX, published formulation", f"{__package__}.peer_jax", ("jax",)),
+            Peer("JAX, rows of cells", f"{__package__}.peer_jax", ("jax",), {"rows": True}),
+        ),
+        measurements={
+            "packed": Measurement(
+                "the learned Life rule, 64 cells a word, beside the model itself",
+                f"{__package__}.measure_packed:packed",
+            )
+        },
+        parts={"pull_back_worker": "merge"},
+    ),
 )

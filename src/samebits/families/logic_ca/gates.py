@@ -36,11 +36,11 @@ SHARE = 128  # gates a ticket
 
 if numba.config.DISABLE_JIT:
 
-    def mix_row(coef: Any, at: int, weights: Any, start: int, matrix: Any) -> None:
-        coef.reshape(-1)[at : at + 4] = matrix @ weights.reshape(-1)[start : start + 16]
+    def mix_row(coef: Any, at: int, chances: Any, start: int, matrix: Any) -> None:
+        coef.reshape(-1)[at : at + 4] = matrix @ chances.reshape(-1)[start : start + 16]
 
-    def pull_back_row(gradient: Any, at: int, weights: Any, sums: Any, start: int, matrix: Any) -> None:
-        p, slope = weights.reshape(-1)[at : at + 16], sums.reshape(-1)[start : start + 4] @ matrix
+    def pull_back_row(gradient: Any, at: int, chances: Any, sums: Any, start: int, matrix: Any) -> None:
+        p, slope = chances.reshape(-1)[at : at + 16], sums.reshape(-1)[start : start + 4] @ matrix
         gradient.reshape(-1)[at : at + 16] = p * (slope - (p * slope).sum())
 
 else:
@@ -49,25 +49,25 @@ else:
     size = types.int64
 
     @intrinsic
-    def mix_row(typing: Any, coef: Any, at: Any, weights: Any, start: Any, matrix: Any) -> Any:
-        """coef[at : at + 4] = matrix (4, 16) · weights[start : start + 16]; a row is one vector."""
+    def mix_row(typing: Any, coef: Any, at: Any, chances: Any, start: Any, matrix: Any) -> Any:
+        """coef[at : at + 4] = matrix (4, 16) · chances[start : start + 16]; a row is one vector."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            emit = Emitter(context, builder, weights.dtype)
-            p = emit.load(emit.start(weights, args[2], args[3]))
+            emit = Emitter(context, builder, chances.dtype)
+            p = emit.load(emit.start(chances, args[2], args[3]))
             rows = [emit.load(emit.start(matrix, args[4], size_of(16 * k))) for k in range(4)]
             emit.store(emit.fold_four([builder.fmul(p, row) for row in rows]), emit.start(coef, args[0], args[1]))
             return context.get_dummy_value()
 
-        return types.void(coef, size, weights, size, matrix), codegen
+        return types.void(coef, size, chances, size, matrix), codegen
 
     @intrinsic
-    def pull_back_row(typing: Any, gradient: Any, at: Any, weights: Any, sums: Any, start: Any, matrix: Any) -> Any:
+    def pull_back_row(typing: Any, gradient: Any, at: Any, chances: Any, sums: Any, start: Any, matrix: Any) -> Any:
         """gradient[at : at + 16] from sums[start : start + 4], through the coefficients and the softmax."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            emit = Emitter(context, builder, weights.dtype)
-            p, source = emit.load(emit.start(weights, args[2], args[1])), emit.start(sums, args[3], args[4])
+            emit = Emitter(context, builder, chances.dtype)
+            p, source = emit.load(emit.start(chances, args[2], args[1])), emit.start(sums, args[3], args[4])
             slope = emit.every(0.0)
             for k in range(4):
                 row = emit.load(emit.start(matrix, args[5], size_of(16 * k)))
@@ -76,53 +76,53 @@ else:
             emit.store(builder.fmul(p, builder.fsub(slope, mean)), emit.start(gradient, args[0], args[1]))
             return context.get_dummy_value()
 
-        return types.void(gradient, size, weights, sums, size, matrix), codegen
+        return types.void(gradient, size, chances, sums, size, matrix), codegen
 
     def size_of(count: int) -> Any:
         return ir.IntType(64)(count)
 
 
 @kernel
-def weigh(weights: Array, logits: Array) -> None:
-    """weights (G, 16) = softmax of logits, row by row. A NaN stays one: in its own place at least."""
+def weigh(chances: Array, logits: Array) -> None:
+    """chances (G, 16) = softmax of logits, row by row. A NaN stays one: in its own place at least."""
     for g in range(logits.shape[0]):
         for i in range(16):
-            weights[g, i] = logits[g, i]
-        softmax(weights, 16 * g, 16, 16)
+            chances[g, i] = logits[g, i]
+        softmax(chances, 16 * g, 16, 16)
 
 
 @kernel
-def mix(coef: Array, weights: Array, matrix: Array) -> None:
-    """coef (G, 4) = weights (G, 16) · matrixᵀ."""
-    for g in range(weights.shape[0]):
-        mix_row(coef, 4 * g, weights, 16 * g, matrix)
+def mix(coef: Array, chances: Array, matrix: Array) -> None:
+    """coef (G, 4) = chances (G, 16) · matrixᵀ."""
+    for g in range(chances.shape[0]):
+        mix_row(coef, 4 * g, chances, 16 * g, matrix)
 
 
 @kernel
-def pull_back_gates(gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+def pull_back_gates(gradient: Array, chances: Array, sums: Array, matrix: Array) -> None:
     """From Σd, Σd·a, Σd·b, Σd·ab per gate to its 16 logits, through the coefficients and the softmax."""
     for g in range(sums.shape[0]):
-        pull_back_row(gradient, 16 * g, weights, sums, 4 * g, matrix)
+        pull_back_row(gradient, 16 * g, chances, sums, 4 * g, matrix)
 
 
 @kernel
-def mix_worker(worker: int, tickets: Array, coef: Array, weights: Array, logits: Array, matrix: Array) -> None:
+def mix_worker(worker: int, tickets: Array, coef: Array, chances: Array, logits: Array, matrix: Array) -> None:
     while True:
         start = claim(tickets) * SHARE
-        if start >= weights.shape[0]:
+        if start >= chances.shape[0]:
             break
-        weigh(weights[start : start + SHARE], logits[start : start + SHARE])
-        mix(coef[start : start + SHARE], weights[start : start + SHARE], matrix)
+        weigh(chances[start : start + SHARE], logits[start : start + SHARE])
+        mix(coef[start : start + SHARE], chances[start : start + SHARE], matrix)
 
 
 @kernel
-def pull_back_worker(worker: int, tickets: Array, gradient: Array, weights: Array, sums: Array, matrix: Array) -> None:
+def pull_back_worker(worker: int, tickets: Array, gradient: Array, chances: Array, sums: Array, matrix: Array) -> None:
     while True:
         start = claim(tickets) * SHARE
-        if start >= weights.shape[0]:
+        if start >= chances.shape[0]:
             break
         end = start + SHARE
-        pull_back_gates(gradient[start:end], weights[start:end], sums[start:end], matrix)
+        pull_back_gates(gradient[start:end], chances[start:end], sums[start:end], matrix)
 
 
 @lru_cache(maxsize=2)
@@ -131,17 +131,17 @@ def matrix(dtype: DTypeLike) -> Array:
     return MATRIX.astype(dtype)
 
 
-def gate_weights(logits: Array) -> Array:
+def gate_chances(logits: Array) -> Array:
     """Softmax of (G, 16) logits."""
-    weights = np.empty_like(logits)
-    weigh(weights, logits)
-    return weights
+    chances = np.empty_like(logits)
+    weigh(chances, logits)
+    return chances
 
 
 def soft_coefficients(logits: Array) -> Array:
     """(G, 4) of the soft gates."""
     coef = aligned((len(logits), 4), logits.dtype)
-    mix(coef, gate_weights(logits), matrix(logits.dtype))
+    mix(coef, gate_chances(logits), matrix(logits.dtype))
     return coef
 
 
@@ -150,27 +150,22 @@ def hard_coefficients(logits: Array) -> Array:
     return np.ascontiguousarray(matrix(logits.dtype).T[np.argmax(logits, axis=1)])
 
 
-def shared_weights(logits: Array, workers: Workers) -> Array:
-    """Where training_coefficients leaves the softmax of the step's logits, for pull_back."""
-    return workers.buffer("gate weights", logits.shape, logits.dtype)
-
-
-def training_coefficients(logits: Array, hard: Array, workers: Workers) -> Array:
-    """Post it: (G, 4), soft, but hard for the gates marked in `hard` (G,), if any; pull_back stays soft
-    (straight-through).
+def training_coefficients(logits: Array, hard: Array, workers: Workers) -> tuple[Array, Array]:
+    """Post it: (G, 4), soft, but hard for the gates marked in `hard` (G,), if any; and the chances (G, 16) that
+    pull_back needs, soft for every gate (straight-through).
 
     The soft ones are soft_coefficients, shared among the workers.
     """
-    coef = workers.buffer("coefficients", (len(logits), 4), logits.dtype)
-    weights = shared_weights(logits, workers)
-    workers.post(mix_worker, workers.tickets(), coef, weights, logits, matrix(logits.dtype))
+    scratch = workers.scratch("logic_ca.gates")
+    coef = scratch.buffer("coefficients", (len(logits), 4), logits.dtype)
+    chances = scratch.buffer("chances", logits.shape, logits.dtype)
+    workers.post(mix_worker, workers.tickets(), coef, chances, logits, matrix(logits.dtype))
     if hard.size:
         workers.join()
         coef[hard] = hard_coefficients(logits[hard])
-    return coef
+    return coef, chances
 
 
-def pull_back(gradient: Array, logits: Array, sums: Array, workers: Workers) -> None:
-    """Post d loss / d logits (G, 16) from the merged sums (G, 4), after training_coefficients of the same logits."""
-    weights = shared_weights(logits, workers)
-    workers.post(pull_back_worker, workers.tickets(), gradient, weights, sums, matrix(logits.dtype))
+def pull_back(gradient: Array, chances: Array, sums: Array, workers: Workers) -> None:
+    """Post d loss / d logits (G, 16) from the merged sums (G, 4) and what training_coefficients returned."""
+    workers.post(pull_back_worker, workers.tickets(), gradient, chances, sums, matrix(gradient.dtype))

@@ -1,6 +1,6 @@
 """Compiled rollouts and their gradients. One task is one tile of cells for one CA step.
 
-Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L lanes.
+Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gates, L cells a tile (config key `lanes`).
   states      (D, C, columns)   the grids; step t lives at t mod D; columns are the S·N cells, then zeros
   neighbours  (9, S·N)          column of a cell's neighbour p; I am neighbour p of my own neighbour 8 − p
   patches     (2, units + 1, 9·C, L) gradients of the cells' inputs, of the CA step in work and the one before it, tile
@@ -9,7 +9,7 @@ Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gate
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
   fire        (T, N)            1 where a cell takes its new state; empty when all do
-  kept        (2, C, columns)   gradients that passed an unfired cell by, like patches
+  passed      (2, C, columns)   gradients that passed an unfired cell by, like patches
   values, adjoint               a worker's own scratch, laid out by program.py
 
 A tile waits for the tiles that hold neighbours of its cells and for no others: a count of finished tasks says
@@ -18,11 +18,44 @@ how far each is. A worker prefers the same tiles at every level: their sums are 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.simd import wide_squares
-from samebits.engine.sync import BACKWARD, FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
+from samebits.engine.sync import BACKWARD, FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
 from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
+from samebits.families.logic_ca.program import Program
+
+
+class Tiles(NamedTuple):
+    """How the cells are cut, and which tiles wait for which (tiling.py)."""
+
+    starts: Array  # (units + 1,) first cell of each
+    across: Array  # (units,) the units, first tiles of all groups first
+    groups: int
+    wait_starts: Array  # (units + 1,) CSR over …
+    wait_units: Array  # … the units that hold neighbours of a unit's cells
+
+
+class Automaton(NamedTuple):
+    """What every step of a rollout reads and none changes."""
+
+    program: Program
+    coef: Array
+    neighbours: Array
+    fire: Array
+    steps: int
+    lanes: int  # most cells of a tile
+
+
+class Backward(NamedTuple):
+    """What the way back keeps and shares between tiles."""
+
+    patches: Array
+    passed: Array
+    seats: Array
+    targets: Array
 
 
 @kernel
@@ -69,20 +102,20 @@ def backward_gates(
 
 
 @kernel
-def wait_for_neighbours(progress: Array, wait_starts: Array, wait_units: Array, u: int, level: int) -> None:
+def wait_for_neighbours(progress: Array, tiles: Tiles, u: int, level: int) -> None:
     """Until unit u and every unit that holds a neighbour of its cells have finished `level` tasks."""
-    for i in range(wait_starts[u], wait_starts[u + 1]):
-        wait_for(progress, wait_units[i], level)
+    for i in range(tiles.wait_starts[u], tiles.wait_starts[u + 1]):
+        wait_for(progress, tiles.wait_units[i], level)
 
 
 @kernel
-def preferred(place: int, across: Array, spread: bool) -> int:
+def preferred(place: int, tiles: Tiles, team: Schedule) -> int:
     """The unit at a place of the order that workers prefer.
 
     Where there are as many groups as workers, group by group: a worker then seldom waits for another. Where there are
     fewer, a worker gets tiles of several groups: when one waits for a slower neighbour, the other can go on.
     """
-    return across[place] if spread else place
+    return tiles.across[place] if team.workers > tiles.groups else place
 
 
 @kernel
@@ -99,8 +132,8 @@ def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: in
 
 
 @kernel
-def pass_by_unfired(adjoint: Array, kept: Array, outputs: Array, fire: Array, t: int, start: int, count: int) -> None:
-    """… and pass their gradient straight through: it skips the gates and waits in `kept` for the step before."""
+def pass_by_unfired(adjoint: Array, passed: Array, outputs: Array, fire: Array, t: int, start: int, count: int) -> None:
+    """… and pass their gradient straight through: it skips the gates and waits in `passed` for the step before."""
     if fire.shape[0] == 0:
         return
     cells = fire.shape[1]
@@ -109,30 +142,27 @@ def pass_by_unfired(adjoint: Array, kept: Array, outputs: Array, fire: Array, t:
         for lane in range(count):
             column = start + lane
             if fire[t, column % cells]:
-                kept[c, column] = 0
+                passed[c, column] = 0
             else:
-                kept[c, column] = adjoint[base + lane]
+                passed[c, column] = adjoint[base + lane]
                 adjoint[base + lane] = 0
 
 
 @kernel
-def forward_tile(
-    state_out: Array, state: Array, values: Array, neighbours: Array, coef: Array, fire: Array, t: int,
-    full: Array, live: Array, outputs: Array, wide: int, start: int, count: int, lanes: int,
-) -> None:  # fmt: skip
+def forward_tile(state_out: Array, state: Array, values: Array, run: Automaton, t: int, start: int, count: int) -> None:
     """CA step t of the cells start … start + count."""
-    channels = state.shape[0]
-    gather_patch(values, state, neighbours, start, count, lanes)
-    forward_gates(values, live, full, coef, wide, channels * lanes, lanes)
-    keep_unfired(values, outputs, state, fire, t, start, count)
+    channels, program = state.shape[0], run.program
+    gather_patch(values, state, run.neighbours, start, count, run.lanes)
+    forward_gates(values, program.live, program.full, run.coef, program.wide, channels * run.lanes, run.lanes)
+    keep_unfired(values, program.live_outputs, state, run.fire, t, start, count)
     for c in range(channels):
         for lane in range(count):
-            state_out[c, start + lane] = values[outputs[c] + lane]
+            state_out[c, start + lane] = values[program.live_outputs[c] + lane]
 
 
 @kernel
 def gather_adjoint(
-    adjoint: Array, outputs: Array, patches: Array, kept: Array, fire: Array, seats: Array,
+    adjoint: Array, outputs: Array, patches: Array, passed: Array, fire: Array, seats: Array,
     start: int, count: int, lanes: int,
 ) -> None:  # fmt: skip
     """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
@@ -146,7 +176,7 @@ def gather_adjoint(
             adjoint[base + lane] = total
         if fire.shape[0] > 0:
             for lane in range(count):
-                adjoint[base + lane] += kept[c, start + lane]
+                adjoint[base + lane] += passed[c, start + lane]
         for lane in range(count, lanes):
             adjoint[base + lane] = 0
 
@@ -186,88 +216,80 @@ def squared_errors(rows: Array, state: Array, targets: Array, tiles: Array, erro
 
 @kernel
 def forward_worker(
-    worker: int, claims: Array, progress: Array, clock: Array,
-    states: Array, values: Array, neighbours: Array, coef: Array, fire: Array,
-    full: Array, live: Array, live_outputs: Array, wide: int,
-    tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+    worker: int, claims: Array, progress: Array, team: Schedule, states: Array, values: Array, run: Automaton,
+    tiles: Tiles,
 ) -> None:  # fmt: skip
-    """Roll out `steps` CA steps. tiles (units + 1,) cuts the cells."""
-    units, depth, mine = tiles.size - 1, states.shape[0], values[worker]
-    first = worker * units // clock.shape[0]
+    """Roll out all CA steps."""
+    units, depth, mine = tiles.starts.size - 1, states.shape[0], values[worker]
+    first = worker * units // team.workers
     t = cursor = 0
-    while t < steps:
+    while t < run.steps:
         cursor = take(claims, t, cursor, first)
         if cursor == units:
             t, cursor = t + 1, 0
             continue
-        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
+        u = preferred(unit_at(cursor, first, units), tiles, team)
         begin = ticks()
-        wait_for_neighbours(progress, wait_starts, wait_units, u, t)
+        wait_for_neighbours(progress, tiles, u, t)
         ready = ticks()
-        start = tiles[u]
-        forward_tile(
-            states[(t + 1) % depth], states[t % depth], mine, neighbours, coef, fire, t, full, live, live_outputs,
-            wide, start, tiles[u + 1] - start, lanes,
-        )  # fmt: skip
+        start = tiles.starts[u]
+        forward_tile(states[(t + 1) % depth], states[t % depth], mine, run, t, start, tiles.starts[u + 1] - start)
         finish(progress, u)
-        clock[worker, WAITING] += ready - begin
-        clock[worker, FORWARD] += ticks() - ready
+        team.clock[worker, WAITING] += ready - begin
+        team.clock[worker, FORWARD] += ticks() - ready
 
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, progress: Array, clock: Array,
-    sums: Array, losses: Array, patches: Array, kept: Array, states: Array, targets: Array,
-    values: Array, adjoint: Array, neighbours: Array, seats: Array, coef: Array, fire: Array,
-    full: Array, live: Array, places: Array, unread: Array,
-    full_outputs: Array, live_outputs: Array, adjoint_outputs: Array,
-    wide: int, tiles: Array, across: Array, groups: int, wait_starts: Array, wait_units: Array, steps: int, lanes: int,
+    worker: int, claims: Array, progress: Array, team: Schedule, sums: Array, losses: Array, states: Array,
+    values: Array, adjoint: Array, run: Automaton, back: Backward, tiles: Tiles,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
-    units, channels = tiles.size - 1, states.shape[1]
+    units, channels, program, lanes = tiles.starts.size - 1, states.shape[1], run.program, run.lanes
     mine, gradients = values[worker], adjoint[worker]
-    first = worker * units // clock.shape[0]
+    first = worker * units // team.workers
     level = cursor = 0
-    while level < 2 * steps - 1:
+    while level < 2 * run.steps - 1:
         cursor = take(claims, level, cursor, first)
         if cursor == units:
             level, cursor = level + 1, 0
             continue
-        u = preferred(unit_at(cursor, first, units), across, clock.shape[0] > groups)
+        u = preferred(unit_at(cursor, first, units), tiles, team)
         begin = ticks()
-        wait_for_neighbours(progress, wait_starts, wait_units, u, level)
+        wait_for_neighbours(progress, tiles, u, level)
         ready = ticks()
-        start = tiles[u]
-        count = tiles[u + 1] - start
-        if level < steps - 1:
-            forward_tile(
-                states[level + 1], states[level], mine, neighbours, coef, fire, level, full, live, live_outputs,
-                wide, start, count, lanes,
-            )  # fmt: skip
-            turned = ticks()
+        start = tiles.starts[u]
+        count = tiles.starts[u + 1] - start
+        if level < run.steps - 1:
+            forward_tile(states[level + 1], states[level], mine, run, level, start, count)
+            halfway = ticks()
         else:
-            t = 2 * steps - 2 - level
-            gather_patch(mine, states[t], neighbours, start, count, lanes)
-            forward_gates(mine, full, full, coef, wide, channels * lanes, lanes)
-            turned = ticks()
-            if t == steps - 1:
+            t = 2 * run.steps - 2 - level
+            gather_patch(mine, states[t], run.neighbours, start, count, lanes)
+            forward_gates(mine, program.full, program.full, run.coef, program.wide, channels * lanes, lanes)
+            halfway = ticks()
+            if t == run.steps - 1:
                 sums[u] = 0
-                keep_unfired(mine, full_outputs, states[t], fire, t, start, count)
-                losses[u, 0] = loss_tile(gradients, adjoint_outputs, mine, full_outputs, targets, start, count, lanes)
+                keep_unfired(mine, program.full_outputs, states[t], run.fire, t, start, count)
+                losses[u, 0] = loss_tile(
+                    gradients, program.adjoint_outputs, mine, program.full_outputs, back.targets, start, count, lanes
+                )
             else:
                 gather_adjoint(
-                    gradients, adjoint_outputs, patches[(t + 1) % 2], kept[(t + 1) % 2], fire, seats,
-                    start, count, lanes,
+                    gradients, program.adjoint_outputs, back.patches[(t + 1) % 2], back.passed[(t + 1) % 2], run.fire,
+                    back.seats, start, count, lanes,
                 )  # fmt: skip
-            pass_by_unfired(gradients, kept[t % 2], adjoint_outputs, fire, t, start, count)
-            for block in unread:
+            pass_by_unfired(gradients, back.passed[t % 2], program.adjoint_outputs, run.fire, t, start, count)
+            for block in program.unread:
                 for lane in range(lanes):
                     gradients[block + lane] = 0
-            backward_gates(sums[u], gradients, mine, full, places, coef, wide, channels * lanes, lanes)
-            out = patches[t % 2, u].reshape(-1)
+            backward_gates(
+                sums[u], gradients, mine, program.full, program.adjoint, run.coef, program.wide, channels * lanes, lanes
+            )
+            out = back.patches[t % 2, u].reshape(-1)
             for i in range(out.size):
                 out[i] = gradients[i]
         finish(progress, u)
-        clock[worker, WAITING] += ready - begin
-        clock[worker, FORWARD] += turned - ready
-        clock[worker, BACKWARD] += ticks() - turned
+        team.clock[worker, WAITING] += ready - begin
+        team.clock[worker, FORWARD] += halfway - ready
+        team.clock[worker, BACKWARD] += ticks() - halfway

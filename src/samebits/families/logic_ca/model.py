@@ -8,15 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from samebits.engine.arrays import Array
-from samebits.engine.family import Constants
-from samebits.engine.merge import TreeSum, sum_tree
+from samebits.engine.family import Constants, Wave
+from samebits.engine.merge import sum_tree
 from samebits.engine.params import views
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.reduction import Reduction
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import automaton
 from samebits.families.logic_ca.circuit import Circuit, full_circuit
 from samebits.families.logic_ca.config import LogicConfig, layout
-from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS
+from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
 from samebits.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
@@ -58,7 +59,7 @@ class LogicModel:
             raise SamebitsError(f"steps is {steps}; it must be at least 0")
         logits = self.weights.reshape(-1, 16)
         plan = self._plan(grids)
-        with team_of(workers) as team:
+        with workers_for(workers) as team:
             coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
             depth = steps + 1 if trajectory else 2
             states = automaton.rollout(self.config, self.constants, coef, grids, masks, plan, steps, team, depth)
@@ -79,21 +80,25 @@ class LogicModel:
                 f"targets have shape {np.shape(targets)}; they must be (B, H, W) or (B, H, W, k) with the grids' "
                 f"B, H, W = {grids.shape[:3]} and k at most {self.config.channels}"
             )
-        plan = self._plan(grids)
-        logits = self.weights.reshape(-1, 16)
-        units = plan.units
-        sums, losses = np.empty((units, len(logits), 4), logits.dtype), np.empty((units, 1))
-        with team_of(workers) as team:
-            automaton.gradient(
-                self.config, self.constants, logits, grids, wanted, masks, ALL_SOFT, plan, sums, losses, team
-            )
-            total = TreeSum(4 * len(logits), units, logits.dtype)
-            total.push(sums.reshape(units, -1), team)
-            merged = total.finish(team).reshape(-1, 4)
+        plan, logits = self._plan(grids), self.weights.reshape(-1, 16)
+        boards = Boards(grids, wanted, masks, ALL_SOFT)
+        chances = logits  # until the gradient has made them
+
+        with workers_for(workers) as team:
+            reduction = Reduction(team, self.config.slot_memory, micro_batches=1, group_bytes=0)
+            waves = [Wave(0, len(plan.group_tiles), 0, plan.units)]
+            losses = reduction.losses(waves)
+
+            def compute(wave: Wave, rows: Array) -> None:
+                nonlocal chances
+                sums = rows.reshape(len(rows), -1, 4)
+                chances = automaton.gradient(self.config, self.constants, logits, boards, plan, sums, losses, team)
+
+            merged = reduction.total(waves, 4 * len(logits), logits.dtype, compute).reshape(-1, 4)
             gradient = np.empty_like(logits)
-            pull_back(gradient, logits, merged, team)
+            pull_back(gradient, chances, merged, team)
             team.join()
-            return sum_tree(losses.reshape(-1)), views(layout(self.config), gradient.reshape(-1))
+            return sum_tree(losses.reshape(-1).copy()), views(layout(self.config), gradient.reshape(-1))
 
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
         if fire is None:
@@ -114,5 +119,5 @@ class LogicModel:
                 f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels}"
             )
         if not (inside := (found >= 0) & (found <= 1)).all():
-            raise SamebitsError(f"grids hold {found[~inside][0]}; a cell is 0 or 1, or between for soft gates; mend it")
+            raise SamebitsError(f"grids hold {found[~inside][0]}; a cell is 0 or 1, or between for soft gates; fix it")
         return found

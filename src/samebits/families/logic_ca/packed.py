@@ -19,7 +19,7 @@ from samebits.errors import SamebitsError
 from samebits.families.logic_ca.circuit import DROPPED, PASS_A, PASS_B, READS_A, READS_B, Circuit, kept_channels
 from samebits.families.logic_ca.config import POSITIONS
 from samebits.families.logic_ca.gates import MATRIX
-from samebits.families.logic_ca.packed_kernels import NOTHING, PASS, WORD, Placement, packed_worker
+from samebits.families.logic_ca.packed_kernels import NOTHING, PASS, WORD, Board, Placement, packed_worker
 from samebits.families.logic_ca.program import Shelf
 
 BAND_WORDS = 512  # in a band, unless one row has more
@@ -88,18 +88,12 @@ def unpack(words: Array, width: int) -> Array:
 
 
 class Setup(NamedTuple):
-    """Packed grids, how they are cut, and what happens at each step: all that a worker needs but the scratch."""
+    """Packed grids, the circuit they run and what happens at each step: all that a worker needs but the scratch."""
 
     placement: Placement
-    dropped: Array  # (C,) bool: channels without a next state
+    board: Board
     planes: Array
-    bands: Array  # (n + 1,) first row of each band
-    words: int
-    width: int
-    periodic: bool
-    fire: Array
-    damage: Array
-    keep: Array
+    dropped: Array  # (C,) bool: channels without a next state
 
 
 def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: Array) -> Setup:
@@ -113,28 +107,22 @@ def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: 
         first[:, :, 0], first[:, :, -1] = first[:, :, -2], first[:, :, 1]
     bands = near_equal(H, -(-H // max(1, BAND_WORDS // words))).astype(np.int64)
     x, left, right = np.arange(W), damage[:, 1, None], damage[:, 1, None] + damage[:, 3, None]
+    fires, keep = pack(fire).reshape(len(fire), H * words), pack((x < left) | (x >= right))
     return Setup(
-        placement=place_circuit(circuit, words, int(np.diff(bands).max())),
-        dropped=circuit.outputs == DROPPED,
-        planes=planes.reshape(2, B, C, -1),
-        bands=bands,
-        words=words,
-        width=W,
-        periodic=periodic,
-        fire=pack(fire).reshape(len(fire), H * words),
-        damage=damage,
-        keep=pack((x < left) | (x >= right)),
+        place_circuit(circuit, words, int(np.diff(bands).max())),
+        Board(bands, words, W, periodic, fires, damage, keep),
+        planes.reshape(2, B, C, -1),
+        circuit.outputs == DROPPED,
     )
 
 
 def advance(setup: Setup, first_step: int, steps: int, workers: Workers) -> None:
     """Run `steps` steps: the grids of step first_step become those of first_step + steps."""
-    placement, samples = setup.placement, setup.planes.shape[1]
+    bands, samples = len(setup.board.bands) - 1, setup.planes.shape[1]
     workers.run(
-        packed_worker, workers.counters(samples * (len(setup.bands) - 1)), workers.counters(samples), workers.ticks,
-        setup.planes, workers.per_worker("packed", placement.size, np.uint64),
-        placement.shifted, placement.gates, placement.masks, placement.stores, placement.stride,
-        setup.bands, setup.words, setup.width, setup.periodic, setup.fire, setup.damage, setup.keep, first_step, steps,
+        packed_worker, workers.counters(samples * bands), workers.counters(samples), workers.schedule, setup.planes,
+        workers.scratch("logic_ca.packed").per_worker("words", setup.placement.size, np.uint64), setup.placement,
+        setup.board, first_step, steps,
     )  # fmt: skip
 
 
@@ -143,8 +131,8 @@ def grids_at(setup: Setup, step: int, channels: int) -> Array:
     planes = setup.planes[step % 2, :, :channels].copy()
     if step:
         planes[:, setup.dropped[:channels]] = 0  # nobody writes them
-    rows = planes.reshape(*planes.shape[:2], -1, setup.words)[:, :, 1:-1]
-    return np.ascontiguousarray(np.moveaxis(unpack(rows, setup.width), 1, 3))
+    rows = planes.reshape(*planes.shape[:2], -1, setup.board.words)[:, :, 1:-1]
+    return np.ascontiguousarray(np.moveaxis(unpack(rows, setup.board.width), 1, 3))
 
 
 @overload

@@ -29,7 +29,7 @@ from numba.extending import intrinsic
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.simd import SUMS
-from samebits.engine.sync import FORWARD, WAITING, finish, take, ticks, unit_at, wait_for
+from samebits.engine.sync import FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
 
 WORD = 64  # cells
 VECTOR = 8  # words of a vector instruction
@@ -46,6 +46,18 @@ class Placement(NamedTuple):
     stores: Array  # (n, 3) int64: channel, offset of its next state, moves
     stride: int  # words of a shifted plane
     size: int  # words of scratch
+
+
+class Board(NamedTuple):
+    """The grids around the cells: how they are cut, and what happens to them at each step."""
+
+    bands: Array  # (n + 1,) first row of each band of a sample
+    words: int  # a row
+    width: int
+    periodic: bool
+    fire: Array
+    damage: Array
+    keep: Array  # (T, words) 0 where damage strikes
 
 
 if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the kernels
@@ -145,10 +157,11 @@ def zero_rectangle(out: Array, words: int, y: int, damage: Array, keep: Array) -
 
 @kernel
 def run_band(
-    state_out: Array, state: Array, scratch: Array, shifted: Array, gates: Array, masks: Array, stores: Array,
-    stride: int, words: int, width: int, y: int, rows: int, periodic: bool,
-) -> None:  # fmt: skip
+    state_out: Array, state: Array, scratch: Array, circuit: Placement, board: Board, y: int, rows: int
+) -> None:
     """One step of the rows y … y + rows."""
+    words, width, periodic = board.words, board.width, board.periodic
+    shifted, stores, stride = circuit.shifted, circuit.stores, circuit.stride
     first, count = (y + 1) * words, rows * words
     for k in range(shifted.shape[0]):
         around = state[shifted[k, 0], first - words : first + count + words]
@@ -156,7 +169,7 @@ def run_band(
     for start in range(0, count, PASS):
         now = min(PASS, count - start)
         # Whole blocks: past the band's last word a gate works on whatever is there, and nobody stores it.
-        run_gates(scratch, gates, masks, start, (now + SUMS - 1) // SUMS * SUMS)
+        run_gates(scratch, circuit.gates, circuit.masks, start, (now + SUMS - 1) // SUMS * SUMS)
         for n in range(stores.shape[0]):
             place = stores[n, 1] + stores[n, 2] * start
             copy(state_out[stores[n, 0], first + start : first + start + now], scratch[place : place + now])
@@ -164,15 +177,14 @@ def run_band(
 
 @kernel
 def packed_worker(
-    worker: int, claims: Array, progress: Array, clock: Array,
-    planes: Array, scratch: Array, shifted: Array, gates: Array, masks: Array, stores: Array, stride: int,
-    bands: Array, words: int, width: int, periodic: bool,
-    fire: Array, damage: Array, keep: Array, first_step: int, steps: int,
+    worker: int, claims: Array, progress: Array, team: Schedule, planes: Array, scratch: Array, circuit: Placement,
+    board: Board, first_step: int, steps: int,
 ) -> None:  # fmt: skip
-    """Run `steps` steps from first_step on. bands (n + 1,) cuts the rows of every sample; these bands are a group."""
+    """Run `steps` steps from first_step on; the bands of a sample are a group."""
+    bands, words, width, periodic, stores = board.bands, board.words, board.width, board.periodic, circuit.stores
     per_sample, height, mine = bands.size - 1, bands[-1], scratch[worker]
     units = planes.shape[1] * per_sample
-    first = worker * units // clock.shape[0]
+    first = worker * units // team.workers
     level = cursor = 0
     while level < steps:
         cursor = take(claims, level, cursor, first)
@@ -187,23 +199,21 @@ def packed_worker(
         t, y = first_step + level, bands[band]
         rows = bands[band + 1] - y
         state, state_out = planes[t % 2, sample], planes[(t + 1) % 2, sample]
-        run_band(
-            state_out, state, mine, shifted, gates, masks, stores, stride, words, width, y, rows, periodic
-        )  # fmt: skip
+        run_band(state_out, state, mine, circuit, board, y, rows)
         start, end = (y + 1) * words, (y + 1 + rows) * words
         for n in range(stores.shape[0]):
             plane = state_out[stores[n, 0]]
             out = plane[start:end]
             if width % WORD:
                 clear_tail(out, words, width)
-            if fire.shape[0]:
-                keep_unfired(out, state[stores[n, 0], start:end], fire[t, y * words : (y + rows) * words])
-            if damage.shape[0]:
-                zero_rectangle(out, words, y, damage[t], keep[t])
+            if board.fire.shape[0]:
+                keep_unfired(out, state[stores[n, 0], start:end], board.fire[t, y * words : (y + rows) * words])
+            if board.damage.shape[0]:
+                zero_rectangle(out, words, y, board.damage[t], board.keep[t])
             if periodic and y == 0:  # the owner of a border row also writes its copy on the other side
                 copy(plane[(height + 1) * words :], out[:words])
             if periodic and y + rows == height:
                 copy(plane[:words], out[out.size - words :])
         finish(progress, sample)
-        clock[worker, WAITING] += ready - begin
-        clock[worker, FORWARD] += ticks() - ready
+        team.clock[worker, WAITING] += ready - begin
+        team.clock[worker, FORWARD] += ticks() - ready

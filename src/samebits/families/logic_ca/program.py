@@ -13,8 +13,8 @@ Three placements of the same gates, as offsets into a buffer of floats:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from samebits.families.logic_ca.wiring import CENTRE
 WRITES_A, WRITES_B = 1, 2  # this gate is the first to touch the adjoint of its input: it stores, later ones add
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
+    """What the kernels run; they take it as it is."""
+
     wide: int  # how many gates span all channels; they come first
     full: Array  # (gates, 4) uint32: a, b, out, number of the gate in the parameters
     live: Array  # (gates, 3) uint32: a, b, out

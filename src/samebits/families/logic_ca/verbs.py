@@ -8,9 +8,9 @@ import numpy as np
 
 from samebits.config import override
 from samebits.engine.arrays import Array
-from samebits.engine.family import Report
+from samebits.engine.parts import Report
 from samebits.engine.rng import Purpose
-from samebits.engine.workers import Workers, team_of
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.config import LogicConfig
@@ -84,7 +84,7 @@ def _frames(
     start = data.start_grids(config, 1, Purpose.RENDER, 0, size)
     fire = fire_grid(config, rate, steps, size, Purpose.RENDER)
     visible, periodic = config.target_channels, config.boundary == "periodic"
-    with team_of(workers) as team:
+    with workers_for(workers) as team:
         if soft:
             frames = model.rollout(start, steps, soft=True, trajectory=True, fire=fire, workers=team)
         else:

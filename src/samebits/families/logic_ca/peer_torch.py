@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samebits.bench.peers import Problem, Stepper
-from samebits.bench.peers.torch_common import optimise
+from samebits.bench.torch_peers import optimise
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
 from samebits.families.logic_ca.gates import MATRIX

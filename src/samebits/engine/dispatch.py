@@ -13,7 +13,9 @@ and the next may begin. Nobody waits for a worker that sleeps, or that the machi
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import pickle
 from typing import Any
 
 import numba
@@ -27,8 +29,8 @@ from samebits.engine.jit import kernel
 from samebits.engine.sync import compare_and_swap, fetch_add, load_acquire, relax, sched_yield, ticks
 
 # The board, in int64; a cache line is 8.
-POSTS, TEAM = 0, 1  # how many posts there were; which team of threads is wanted: others go
-FAILED, CULPRIT = 8, 9  # workers that raised, and in which post
+POSTS, SHIFT = 0, 1  # how many posts there were; which shift of threads is wanted: others go
+FAILED, CULPRIT, PROBLEM = 8, 9, 10  # workers that raised; the post and the exception of the first
 LOCK, SIGNAL = 16, 32  # a pthread mutex and its condition variable
 FIRST_POST, RING = 48, 16  # where posts are: a ring of so many
 STATE, ENTER, BODY, STARTED, ENDED, ARGUMENTS = 0, 8, 9, 16, 17, 24  # places of a post: trampoline, function, ticks …
@@ -43,7 +45,7 @@ SPINS = 20_000  # about a millisecond: longer than what a training step does bet
 SPINS_BEFORE_YIELD = 1000
 
 _I64, _POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
-_ENTER = ir.FunctionType(_I64, [_I64, _I64, _POINTER])  # (worker, body, arguments) → 0, or a status
+_ENTER = ir.FunctionType(_I64, [_I64, _I64, _POINTER])  # (worker, body, arguments) → 0, or the exception
 
 
 def new_board() -> Array:
@@ -116,7 +118,8 @@ def write_post(typing: Any, board: Any, base: Any, body: Any, args: Any) -> Any:
         convention = context.call_conv.get_function_type(types.none, kinds)
         function = inner.inttoptr(address, convention.as_pointer())
         status, _ = context.call_conv.call_function(inner, function, types.none, kinds, values)
-        inner.ret(inner.zext(status.is_error, _I64))
+        raised = inner.ptrtoint(status.excinfoptr, _I64)
+        inner.ret(inner.select(status.is_error, raised, ir.Constant(_I64, 0)))
 
         def at(index: int) -> Any:
             return _at(context, builder, signature.args[0], array, place, index)
@@ -165,7 +168,7 @@ def base_of(number: int) -> int:
 
 @kernel
 def announce(board: Array, place: int) -> None:
-    """Count up POSTS or TEAM: those who spin see it, those who sleep are woken."""
+    """Count up POSTS or SHIFT: those who spin see it, those who sleep are woken."""
     mutex_lock(address_of(board, LOCK))
     fetch_add(board, place, 1)
     cond_broadcast(address_of(board, SIGNAL))
@@ -252,31 +255,32 @@ def leave(board: Array, number: int) -> None:
 
 @kernel
 def take_part(worker: int, board: Array, number: int) -> None:
-    if enter_posted(board, base_of(number), worker) != 0:
+    problem = enter_posted(board, base_of(number), worker)
+    if problem != 0 and fetch_add(board, FAILED, 1) == 0:  # from here on nobody begins another task (sync.py)
         board[CULPRIT] = number
-        fetch_add(board, FAILED, 1)
+        board[PROBLEM] = problem
     leave(board, number)
 
 
 @kernel
-def await_post(board: Array, seen: int, team: int, spins: int) -> None:
-    """Until there are more than `seen` posts, or another team is wanted."""
+def await_post(board: Array, seen: int, shift: int, spins: int) -> None:
+    """Until there are more than `seen` posts, or another shift is wanted."""
     for _ in range(spins):
-        if load_acquire(board, POSTS) > seen or load_acquire(board, TEAM) != team:
+        if load_acquire(board, POSTS) > seen or load_acquire(board, SHIFT) != shift:
             return
         relax()
     mutex_lock(address_of(board, LOCK))
-    while load_acquire(board, POSTS) <= seen and load_acquire(board, TEAM) == team:
+    while load_acquire(board, POSTS) <= seen and load_acquire(board, SHIFT) == shift:
         cond_wait(address_of(board, SIGNAL), address_of(board, LOCK))
     mutex_unlock(address_of(board, LOCK))
 
 
 @kernel
-def serve(worker: int, board: Array, seen: int, team: int, spins: int) -> int:
-    """Work off posts, from number `seen` on, until one is for Python: its number, come in. −1: this team may go."""
+def serve(worker: int, board: Array, seen: int, shift: int, spins: int) -> int:
+    """Work off posts, from number `seen` on, until one is for Python: its number, come in. −1: this shift may go."""
     while True:
-        await_post(board, seen, team, spins)
-        if load_acquire(board, TEAM) != team:
+        await_post(board, seen, shift, spins)
+        if load_acquire(board, SHIFT) != shift:
             return -1
         seen = max(seen, load_acquire(board, POSTS) - RING)  # those before are over: it slept
         if come_in(board, seen):
@@ -295,14 +299,14 @@ def join(board: Array, first: int) -> int:
             take_part(0, board, number)
     await_over(board, last - 1)
     failed = board[FAILED]
-    board[FAILED] = 0
+    board[FAILED] = 0  # everybody has left
     return failed
 
 
 @kernel
 def dismiss(board: Array) -> None:
-    """Another team is wanted from now on."""
-    announce(board, TEAM)
+    """Another shift is wanted from now on."""
+    announce(board, SHIFT)
 
 
 @kernel
@@ -331,3 +335,22 @@ class Entries:
 
 
 _NONE = np.zeros((0, 2), np.int64)
+
+
+class _ExceptionRecord(ctypes.Structure):
+    """Numba's record of an exception raised in compiled code: what it was pickled to when it was compiled."""
+
+    _fields_ = (
+        ("pickled", ctypes.c_void_p), ("size", ctypes.c_int32), ("hash", ctypes.c_void_p), ("unwrap", ctypes.c_void_p),
+        ("dynamic", ctypes.c_int32),
+    )  # fmt: skip
+
+
+def raised(address: int) -> BaseException | None:
+    """The exception at this address; None where its arguments were made while it ran and cannot be read from here."""
+    record = _ExceptionRecord.from_address(address)
+    if record.dynamic > 0:
+        return None
+    kind, args, *_ = pickle.loads(ctypes.string_at(record.pickled, record.size))
+    problem: BaseException = kind(*(args or ()))
+    return problem

@@ -1,4 +1,4 @@
-"""Flush denormal numbers to zero on the calling thread.
+"""How the calling thread does arithmetic: denormal numbers are flushed to zero, BLAS uses one thread.
 
 Soft gates that are nearly wires multiply gradients by 1e-5 again and again; below 1e-38 a CPU falls back to microcode,
 and a training step took ten times as long (docs/LOG.md). Every thread that computes sets this mode, so results do not
@@ -8,12 +8,15 @@ depend on who computed them.
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from threadpoolctl import threadpool_limits
 
 from samebits.engine.jit import kernel
 
@@ -71,3 +74,25 @@ else:
     def set_mode(mode: int) -> int:
         """Change the calling thread's floating-point mode; the old mode, to be restored."""
         return exchange_mode(mode)
+
+
+def flush_denormals() -> None:
+    """On the calling thread, for as long as it lives."""
+    set_mode(FLUSHING)
+
+
+@contextmanager
+def flushing() -> Iterator[None]:
+    """Denormals flushed on the calling thread; its mode is as before afterwards."""
+    before = set_mode(FLUSHING)
+    try:
+        yield
+    finally:
+        set_mode(before)
+
+
+@contextmanager
+def arithmetic() -> Iterator[None]:
+    """Denormals flushed, and BLAS with one thread: parallelism is ours alone. All as before afterwards."""
+    with threadpool_limits(limits=1, user_api="blas"), flushing():
+        yield

@@ -1,8 +1,8 @@
 """Other systems that train the same model, each written as its users would write it well.
 
 A peer gets our config, our first weights, our batches and our learning rates, so its losses must be ours: the contest
-(bench/contest.py) refuses to time one whose first losses differ. To add a peer, write a module here with
-`build(problem, **options) -> Stepper` and name it in PEERS; packages it needs are imported inside.
+(bench/contest.py) refuses to time one whose first losses differ. A peer is a module of its family's with
+`build(problem, **options) -> Stepper`, named in the family's record; packages it needs are imported inside.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants
+from samebits.engine.parts import Peer
 
 
 class Problem(NamedTuple):
@@ -27,30 +28,6 @@ class Problem(NamedTuple):
 class Stepper(NamedTuple):
     step: Callable[[int, Batch], float]  # (number, batch): one training step; its loss
     weights: Callable[[], Array]  # the flat vector, in our order
-
-
-class Peer(NamedTuple):
-    name: str
-    module: str  # in this folder
-    needs: tuple[str, ...]  # packages
-    options: Mapping[str, Any]
-
-
-_TORCH = ("torch",)
-
-PEERS: dict[str, tuple[Peer, ...]] = {
-    "logic_ca": (
-        Peer("PyTorch eager", "logic_torch", _TORCH, {}),
-        Peer("PyTorch compiled", "logic_torch", _TORCH, {"compiled": True}),
-        Peer("JAX, published formulation", "logic_jax", ("jax",), {}),
-        Peer("JAX, rows of cells", "logic_jax", ("jax",), {"rows": True}),
-    ),
-    "gpt": (
-        Peer("PyTorch eager", "gpt_torch", _TORCH, {}),
-        Peer("PyTorch compiled", "gpt_torch", _TORCH, {"compiled": True}),
-    ),
-    "graph": (Peer("PyTorch Geometric", "graph_torch", ("torch", "torch_geometric"), {}),),
-}
 
 
 def missing(peer: Peer) -> list[str]:

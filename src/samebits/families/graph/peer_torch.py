@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphConv, SimpleConv
 
 from samebits.bench.peers import Problem, Stepper
-from samebits.bench.peers.torch_common import optimise
+from samebits.bench.torch_peers import optimise
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
 from samebits.families.graph import data

@@ -1,0 +1,54 @@
+"""The seam between the engine and what computes. `Workers` is the CPU; another device is another class like it.
+
+The engine reaches vectors, slots, merge, optimiser and kernels through this and nothing else. A family brings kernels
+for every kind of device it runs on (`Family.kernels`); its data, config, evaluation and reports know of no device.
+Work is posted: it is done, and its results may be looked at, once `join` has returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import DTypeLike
+
+from samebits.config import TrainConfig
+from samebits.engine.arrays import Array
+
+Vector = Any  # an array that lives on the device
+
+
+class Memory(Protocol):
+    def buffer(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Vector:
+        """Kept and grown under this name; its contents are whatever the last user left."""
+
+
+class Sum(Protocol):
+    """Rows summed by the fixed tree (merge.py)."""
+
+    def start(self, first: int = 0) -> None: ...
+    def push(self, rows: Vector, folded: int = 0) -> None: ...
+    def finish(self) -> Vector: ...
+
+
+class Optimiser(Protocol):
+    first: Vector
+    second: Vector
+
+    def step(self, config: TrainConfig, gradient: Vector, count: float, step: int, lr: float) -> None: ...
+    def outcome(self) -> Any: ...
+
+
+class Device(Protocol):
+    @property
+    def kind(self) -> str:
+        """Which of a family's kernels it runs."""
+
+    def vector(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Vector:
+        """Zeros."""
+
+    def upload(self, host: Array) -> Vector: ...
+    def download(self, vector: Vector) -> Array: ...
+    def scratch(self, owner: str) -> Memory: ...
+    def tree_sum(self, width: int, most_units: int, dtype: DTypeLike) -> Sum: ...
+    def optimiser(self, params: Vector) -> Optimiser: ...
+    def join(self) -> None: ...
