@@ -290,8 +290,10 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     kept = path.read_bytes()
     monkeypatch.setattr("samebits.cli.bench.contest", lambda *ignored, **also: record["rows"])
     assert samebits_here(*words, cwd=tmp_path).returncode == 0
-    assert len(list((tmp_path / "benchmarks/results").iterdir())) == 2
-    assert path.read_bytes() == kept
+    assert list((tmp_path / "benchmarks/results").iterdir()) == [path]
+    assert path.read_bytes().startswith(kept)
+    assert len(path.read_bytes().splitlines()) == 2
+    assert len(list((tmp_path / "benchmarks/plots").iterdir())) == 2
 
 
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
