@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from importlib import metadata, resources
+from pathlib import Path
 
 import samebits
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_the_version_is_the_installed_one(monkeypatch):
@@ -28,3 +33,9 @@ def test_all_that_is_listed_is_there():
 
 def test_type_checkers_may_read_our_annotations():
     assert (resources.files(samebits) / "py.typed").is_file()
+
+
+def test_the_changelog_begins_with_the_version_to_come():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    sections = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sections[0] == version
