@@ -279,7 +279,8 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     record = json.loads(path.read_text())
     assert record["command"] == "samebits " + " ".join(map(str, words))
     assert record["machine"]["cpu"]
-    assert record["machine"]["cores"] == len(os.sched_getaffinity(0))
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # not on macOS
+    assert record["machine"]["cores"] == here
     assert record["machine"]["commit"]
     assert record["config"]["lr"] == 0.01
     assert [(row["system"], row["threads"]) for row in record["rows"]] == [
@@ -290,8 +291,10 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
     kept = path.read_bytes()
     monkeypatch.setattr("samebits.cli.bench.contest", lambda *ignored, **also: record["rows"])
     assert samebits_here(*words, cwd=tmp_path).returncode == 0
-    assert len(list((tmp_path / "benchmarks/results").iterdir())) == 2
-    assert path.read_bytes() == kept
+    assert list((tmp_path / "benchmarks/results").iterdir()) == [path]
+    assert path.read_bytes().startswith(kept)
+    assert len(path.read_bytes().splitlines()) == 2
+    assert len(list((tmp_path / "benchmarks/plots").iterdir())) == 2
 
 
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):

@@ -8,11 +8,11 @@ import pytest
 
 from tests.pages import PAGES, ROOT, blocks, prose
 
-FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci")
+FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci", ".github", "tools")
 # Files a run, an export or a reader makes; and what docs/new-family.md makes.
 MADE = {
     "runs/", "checkpoints/", "plots/", "src/samebits/families/mlp/", "tests/families/mlp/", "config.json", "state.json",
-    "tokenizer.json", "other.txt", "picture.png",
+    "tokenizer.json", "other.txt", "pairs.jsonl", "picture.png",
 }  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_files_named_are_there(page):
     spans = re.findall(r"`([\w./-]+)`", prose(text_of(page)))
-    names = [span for span in spans if re.search(r"\.(py|md|json|gif|png)$|^[\w.-]+/[\w./-]*$", span)]
+    names = [span for span in spans if re.search(r"\.(py|md|jsonl?|gif|png)$|^[\w.-]+/[\w./-]*$", span)]
     assert [name for name in names if not re.search(r"\b(NAME|TASK|N)\b", name) and not is_there(name)] == []
 
 

@@ -36,6 +36,7 @@ class Run:
 
     @property
     def weights_hash(self) -> str:
+        """SHA-256 of the weights' bytes, as `samebits train` prints it."""
         return weights_hash(self.weights)
 
     @cached_property
@@ -45,6 +46,7 @@ class Run:
 
     @property
     def model(self) -> Any:
+        """What `load` gives for this run."""
         return load(self.path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -11,12 +10,13 @@ import pytest
 from PIL import Image
 
 from samebits.bench import tables
-from samebits.bench.records import bench_records
+from samebits.bench.records import bench_records, read_records, write_record
 from tests.helpers import samebits_here, snapshot
 
 AFTER = "after <!-- records:none -->\nkept\n<!-- /records -->\n"
 README = "# x\n\nbefore\n<!-- records:summary -->\nold\n<!-- /records -->\n" + AFTER
 ROOT = Path(__file__).parents[2]
+MACHINE = {"cpu": "a CPU(R)", "cores": 2, "commit": "abc"}
 
 
 def row(system, threads, median, **more):
@@ -29,10 +29,10 @@ def record(task="life", date="2026-01-01", ours=1.0, preset="full", peers=True, 
         rows += [row("JAX", n, 200 * ours / n, speed_up=float(n), times_slower=200.0) for n in counts]
         rows += [row("PyTorch eager", n, 50 * ours, speed_up=1.0, times_slower=50.0 * n) for n in counts]
     rows += [row("L2 traffic alone", 1, ours / 4, speed_up=1.0), {"system": "PyG", "threads": 2, "absent": "not here"}]
-    machine = {"cpu": "a CPU(R)", "cores": cores, "commit": "abc"}
     return {
         "name": f"bench-{task}-{preset}-batch20", "family": "logic_ca", "task": task, "preset": preset, "date": date,
-        "config": {"batch_size": 20}, "command": f"samebits bench {task}", "machine": machine, "rows": rows,
+        "config": {"batch_size": 20}, "command": f"samebits bench {task}", "machine": {**MACHINE, "cores": cores},
+        "rows": rows,
     }  # fmt: skip
 
 
@@ -43,18 +43,15 @@ def measured():
         {"case": "10 nodes", "system": "samebits", "threads": 1, "unit": "cells/s", "median": 2.34e9, "medians": [1]},
     ]
     rows[1]["times_slower"] = 4000.0
-    machine = {"cpu": "a CPU(R)", "cores": 2, "commit": "def"}
     return {
         "name": "bench-distances", "measurement": "distances", "date": "2026-01-01",
-        "command": "samebits bench distances", "machine": machine, "rows": rows,
+        "command": "samebits bench distances", "machine": {**MACHINE, "commit": "def"}, "rows": rows,
     }  # fmt: skip
 
 
 def keep(folder, *records):
-    results = folder / "benchmarks/results"
-    results.mkdir(parents=True, exist_ok=True)
-    for number, content in enumerate(records, start=1):
-        (results / f"{content['date']}-{content['name']}-{number}.json").write_text(json.dumps(content))
+    for content in records:
+        write_record(content, folder / "benchmarks/results")
 
 
 def test_the_newest_full_record_with_peers_is_shown(tmp_path):
@@ -63,14 +60,14 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
     (tmp_path / "docs/page.md").write_text("<!-- records:distances -->\n<!-- /records -->\n")
     keep(
         tmp_path,
-        record(ours=2000.0),
         record(ours=3.0, date="2026-03-01"),
+        record(ours=2000.0),  # older: dates count, and lines only within a day
         record(ours=7.0, date="2026-04-01", preset="small"),
         record(ours=8.0, date="2026-04-02", peers=False),
         record("letter", ours=40.0),
-        {"name": "learning", "date": "2026-05-01", "rows": []},
+        {"name": "learning", "date": "2026-05-01", "machine": MACHINE, "rows": []},
     )
-    before = snapshot(tmp_path / "benchmarks")
+    before = read_records(tmp_path / "benchmarks/results/2-cores-a.jsonl")
     done = samebits_here("bench", "--tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "README.md").read_text()
@@ -82,10 +79,13 @@ def test_the_newest_full_record_with_peers_is_shown(tmp_path):
     assert text.endswith("<!-- /records -->\n" + AFTER)
     assert "old" not in text
     assert (tmp_path / "docs/page.md").read_text() == "<!-- records:distances -->\n<!-- /records -->\n"  # no record
-    assert snapshot(tmp_path / "benchmarks") == before
-    assert done.stdout.splitlines() == ["wrote README.md", "wrote docs/pictures/bench-peers.png"]
+    assert done.stdout.splitlines() == [
+        "wrote README.md", "wrote docs/pictures/bench-peers.png", "wrote benchmarks/archive/2-cores-a.jsonl",
+    ]  # fmt: skip
+    assert read_records(tmp_path / "benchmarks/results/2-cores-a.jsonl") == before[:1] + before[2:]
+    assert read_records(tmp_path / "benchmarks/archive/2-cores-a.jsonl") == before[1:2]
     again = samebits_here("bench", "--tables", cwd=tmp_path)
-    assert "README.md" not in again.stdout  # nothing new, nothing written
+    assert again.stdout == "wrote docs/pictures/bench-peers.png\n"  # nothing new, nothing written
     assert (tmp_path / "README.md").read_text() == text
 
 
@@ -126,16 +126,51 @@ def test_scaling_needs_a_curve_and_leaves_gaps_for_counts_that_were_not_measured
             assert picture.width > 600
 
 
+def test_superseded_is_what_no_table_needs_and_a_newer_record_repeats():
+    counts = (1, 2, 4)
+    kept = [
+        record(counts=counts, peers=False),  # the newest curve
+        record(date="2026-01-02"),  # the newest beside peers
+        record(date="2026-01-03", peers=False),  # the newest
+        record(cores=16),  # another machine
+        record(preset="small", peers=False),  # no table shows it, and nothing is newer
+        measured(),
+        {"name": "learning", "date": "2026-01-01", "machine": MACHINE, "rows": []},
+    ]
+    old = [record(), record(counts=counts), record(peers=False), measured(), kept[-1].copy()]
+    every = [*old, *kept]
+    assert tables.superseded(every) == list(range(len(old)))
+    late = [*kept, record(date="2025-12-31", counts=counts)]  # a merge may leave lines in any order
+    assert tables.superseded(late) == [len(kept)]
+    timed = [[found for found in some if found["name"].startswith("bench-")] for some in (every, kept)]
+    text = "".join(f"<!-- records:{name} -->\n<!-- /records -->\n" for name in (*tables.TABLES, "distances"))
+    assert tables.rewritten(text, timed[0]) == tables.rewritten(text, timed[1])
+
+
 @pytest.mark.parametrize("page", tables.pages(ROOT), ids=lambda page: page.name)
-def test_our_pages_say_what_our_records_say(page):
+def test_our_pages_say_what_our_records_say(page, tmp_path):
     """Red? samebits bench --tables. Records that are not in the repository do not count: a user may measure."""
-    results = ROOT / "benchmarks/results"
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", results], capture_output=True, text=True, check=False)
-    paths = [ROOT / name for name in listed.stdout.split()] or list(results.iterdir())  # or no git here
     text = page.read_text()
-    assert tables.rewritten(text, bench_records(paths)) == text
+    assert tables.rewritten(text, bench_records(known(tmp_path))) == text
     for picture in re.findall(r"\]\((\S*bench-\S*\.png)\)", text):
         assert (page.parent / picture).is_file()
+
+
+def known(folder):
+    """Our files of records as git knows them, without lines added since; as they are where there is no git."""
+
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False).stdout
+
+    for name in git("ls-files", "benchmarks/results/*.jsonl").split():
+        (folder / Path(name).name).write_text(git("show", f":{name}"))
+    return sorted(folder.iterdir()) or sorted((ROOT / "benchmarks/results").iterdir())
+
+
+def test_no_record_of_ours_is_superseded(tmp_path):
+    """Red? samebits bench --tables, and add both files."""
+    for path in known(tmp_path):
+        assert tables.superseded(read_records(path)) == []
 
 
 def test_the_readme_has_its_tables():
@@ -165,6 +200,7 @@ def test_no_records_and_spoilt_records_are_named(tmp_path):
     assert "no record of samebits bench" in samebits_here("bench", "--tables", cwd=tmp_path).stderr
     keep(tmp_path, record())
     (path,) = (tmp_path / "benchmarks/results").iterdir()
-    path.write_text("{")
-    assert f"{path.relative_to(tmp_path)} is not a record" in samebits_here("bench", "--tables", cwd=tmp_path).stderr
+    path.write_text(path.read_text() + "{\n")
+    done = samebits_here("bench", "--tables", cwd=tmp_path)
+    assert f"line 2 of {path.relative_to(tmp_path)} is not a record" in done.stderr
     assert (tmp_path / "README.md").read_text() == README

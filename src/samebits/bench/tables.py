@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samebits.bench.cases import OURS
-from samebits.bench.records import RESULTS, Record, bench_records
+from samebits.bench.records import ARCHIVE, RESULTS, Record, bench_records, set_aside
 from samebits.errors import SamebitsError
 from samebits.report.benchmarks import plot_peers, plot_scaling
 
@@ -83,6 +83,15 @@ def over_workers(records: Iterable[Record]) -> list[Record]:
         for record in records
         if record.get("preset") in PRESETS and len([row for row in record["rows"] if row["system"] == OURS]) >= CURVE
     )
+
+
+def superseded(records: Sequence[Record]) -> list[int]:
+    """Places of those that no table needs and that have a newer record of the same name on the same machine."""
+    ordered = sorted(records, key=lambda record: record["date"])
+    timed = [record for record in ordered if record["name"].startswith("bench-")]
+    last = {(machine_of(record), record["name"]): record for record in ordered}
+    kept = {id(record) for record in [*last.values(), *beside_peers(timed), *over_workers(timed)]}
+    return [place for place, record in enumerate(records) if id(record) not in kept]
 
 
 def by_machine(
@@ -225,15 +234,16 @@ def pages(root: Path = Path()) -> list[Path]:
     return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 
 
-def rewrite(results: Path = RESULTS, pictures: Path = PICTURES) -> list[Path]:
-    """Replace the marked tables of all pages and draw the plots; what was written."""
+def rewrite(results: Path = RESULTS, pictures: Path = PICTURES, archive: Path = ARCHIVE) -> list[Path]:
+    """Replace the marked tables of all pages, draw the plots, archive what is superseded; what was written."""
     try:
         texts = {page: page.read_text(encoding="utf-8") for page in pages()}
     except OSError as error:
         raise SamebitsError(
             f"cannot read {error.filename} ({error.strerror}); run this in a checkout of samebits"
         ) from None
-    records = bench_records(results.glob("*.json"))
+    files = sorted(results.glob("*.jsonl"))
+    records = bench_records(files)
     if not beside_peers(records):
         raise SamebitsError(
             f"{results} has no record of samebits bench with --peers; make one first: samebits bench TASK --peers"
@@ -241,7 +251,8 @@ def rewrite(results: Path = RESULTS, pictures: Path = PICTURES) -> list[Path]:
     changed = {page: new for page, text in texts.items() if (new := rewritten(text, records)) != text}
     for page, text in changed.items():
         page.write_text(text, encoding="utf-8")
-    return [*changed, *draw(records, pictures)]
+    drawn = draw(records, pictures)
+    return [*changed, *drawn, *(archive / path.name for path in files if set_aside(path, superseded, archive))]
 
 
 def draw(records: Sequence[Record], pictures: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from samebits import api
 from samebits.bench.cases import OURS, Row
 from samebits.bench.contest import contest, prove
 from samebits.bench.measurements import check_name, measurements, timed_presets
-from samebits.bench.records import read_record, write_record
+from samebits.bench.records import Record, new_record, write_record
 from samebits.bench.tables import number, rewrite
 from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
 from samebits.engine.parts import find
@@ -46,7 +46,9 @@ def bench(
     everything: Annotated[
         bool, typer.Option("--all", help="everything with its peers, then the tables and plots of README and docs")
     ] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="only those tables and plots, from records")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="only those, from records; superseded records move to benchmarks/archive")
+    ] = False,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
@@ -120,9 +122,17 @@ def bench_task(
             "proof": proof,
             "rows": rows,
         }
-        path = write_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
-        typer.echo(f"wrote {path}")
-        typer.echo(f"wrote {plot_bench(PLOTS / f'{path.stem}.png', read_record(path))}")
+        made = new_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
+        typer.echo(f"wrote {write_record(made)}")
+        typer.echo(f"wrote {plot_bench(new_plot(made), made)}")
+
+
+def new_plot(record: Record) -> Path:
+    """A record's picture is not drawn over an earlier one's."""
+    number = 1
+    while (path := PLOTS / f"{record['date']}-{record['name']}-{number}.png").exists():
+        number += 1
+    return path
 
 
 def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
@@ -143,8 +153,8 @@ def bench_measurement(name: str, counts: list[int], record: bool, command: str |
     print_table(["what", "system", "threads", "median", "spread", "speed-up", "samebits is"], cells, name)
     typer.echo(f"checked first: {found.proof}")
     if record:
-        path = write_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
-        typer.echo(f"wrote {path}")
+        made = new_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
+        typer.echo(f"wrote {write_record(made)}")
 
 
 def show(rows: list[Row], title: str) -> None:

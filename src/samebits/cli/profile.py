@@ -9,7 +9,7 @@ import typer
 
 from samebits import api
 from samebits.bench.profile import profile as measure
-from samebits.bench.records import write_record
+from samebits.bench.records import new_record, write_record
 from samebits.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
 from samebits.engine.pool import worker_count
 
@@ -30,7 +30,7 @@ def profile(
     found = measure(family, config, count, steps)
     if record:
         content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
-        typer.echo(f"wrote {write_record(f'profile-{task}', content)}", err=True)
+        typer.echo(f"wrote {write_record(new_record(f'profile-{task}', content))}", err=True)
     if as_json:
         typer.echo(json.dumps(found.record()))
         return

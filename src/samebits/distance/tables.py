@@ -38,6 +38,7 @@ class Distances:
 
     @property
     def exact(self) -> Array:
+        """Where the two are equal."""
         return self.lower == self.upper
 
     @property
