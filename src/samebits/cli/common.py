@@ -18,7 +18,7 @@ from rich.table import Column, Table
 
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.family import Family
-from samebits.engine.jit import KEPT_IN
+from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
 

@@ -1,104 +1,83 @@
-"""The one decorator for compiled functions, and where their machine code is kept.
-
-Numba's disk cache does not notice a changed callee in another file, so the cache folder is keyed by a hash of the
-sources: a changed kernel can never be mixed with a stale one.
-"""
+"""The decorators for compiled functions."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 import numba
-from numba.core.codegen import get_host_cpu_features
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
 
-KEPT_CACHES = 3
+from samebits.engine.kernel_cache import KEPT_IN, KernelCache
 
-PACKAGE = Path(__file__).resolve().parents[1]
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-def source_hash() -> str:
-    """A hash over the sources that compiled functions, or the constants compiled into them, may come from."""
-    digest = hashlib.sha256()
-    for part in ("engine", "families", "distance", "bench"):
-        for path in sorted((PACKAGE / part).rglob("*.py")):
-            digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+# Another CPU to compile for may be named in the environment, as tests do.
+_FEATURES = numba.config.CPU_FEATURES
+WIDE_VECTORS = "+avx512f" in _FEATURES if _FEATURES is not None else bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
-def cache_bases() -> list[Path]:
-    """Where caches may be kept, best first: $SAMEBITS_CACHE_DIR, the user's cache, a temporary folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "samebits"
-    temporary = Path(tempfile.gettempdir()) / f"samebits-{os.getuid()}"
-    bases = [Path(os.environ["SAMEBITS_CACHE_DIR"])] if os.environ.get("SAMEBITS_CACHE_DIR") else []
-    bases += [home] if home.is_absolute() else []  # a user without a home keeps its ~
-    return bases + ([temporary] if _is_ours(temporary) else [])
+class _WideLower(Lower):  # type: ignore[misc]  # numba has no types
+    """LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md)."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        super().setup_function(fndesc)
+        set.add(
+            self.function.attributes, '"prefer-vector-width"="512"'
+        )  # llvmlite knows only attributes without values
 
 
-def _is_ours(folder: Path) -> bool:
-    """Machine code is run as it is read: a folder whose name anybody can guess must be one only we can write to."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        return found.st_uid == os.getuid() and not found.st_mode & 0o022
-    return False
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _WideLowering(NativeLowering):  # type: ignore[misc]
+    _name = "samebits_wide_lowering"
+    lowering_class = _WideLower
 
 
-def cache_folder() -> Path | None:
-    """A folder that keeps this version's machine code; None where none can be written."""
-    for base in cache_bases():
-        folder = base / f"kernels-{source_hash()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError:
-            continue
-        os.utime(folder)
-        _drop_old_caches(base)
-        return folder
-    return None
+class _KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's own passes, with our lowering: what is said of our functions is said of no others in the program."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        builder, passes = DefaultPassBuilder, PassManager("samebits")
+        for part in (
+            builder.define_untyped_pipeline(self.state),
+            builder.define_typed_pipeline(self.state),
+            builder.define_nopython_lowering_pipeline(self.state),
+        ):
+            passes.passes += [(_WideLowering if step is NativeLowering else step, told) for step, told in part.passes]
+        passes.finalize()
+        return [passes]
 
 
-def _drop_old_caches(base: Path) -> None:
-    with contextlib.suppress(OSError):  # another process may be doing the same
-        found = sorted(base.glob("kernels-*"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for stale in found[KEPT_CACHES:]:
-            shutil.rmtree(stale, ignore_errors=True)
-
-
-KEPT_IN = cache_folder()
-numba.config.CACHE_DIR = str(KEPT_IN or tempfile.mkdtemp(prefix="samebits-kernels-"))
-# LLVM halves 512-bit vectors unless told otherwise; kernels that ask for them mean it (docs/LOG.md).
-_GIVEN = numba.config.CPU_FEATURES  # another CPU to compile for, in tests
-WIDE_VECTORS = "+avx512f" in _GIVEN if _GIVEN is not None else bool(llvm.get_host_cpu_features().get("avx512f"))
-if WIDE_VECTORS and numba.config.CPU_FEATURES is None:
-    numba.config.CPU_FEATURES = get_host_cpu_features() + ",-prefer-256-bit"
+def _compiled(function: F, forceinline: bool) -> F:
+    if numba.config.DISABLE_JIT:
+        return function
+    options: dict[str, Any] = {"pipeline_class": _KernelCompiler} if WIDE_VECTORS else {}
+    found = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline, **options)(function)
+    if KEPT_IN is not None:
+        found._cache = KernelCache(function)
+    compiled: F = found
+    return compiled
 
 
 def kernel(function: F) -> F:
     """Compile a function: no GIL, cached on disk, inlined into kernels that call it.
 
     No fast-math: every number is the chain of IEEE operations that the source says, on every CPU. Where a multiply and
-    an add shall be one operation, the source says `fused`; where a sum shall be vectors, `total`, `dot` (vectors.py).
+    an add shall be one operation, the source says `fused`; where a sum shall be vectors, `total`, `dot` (simd.py).
     """
-    return numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy", forceinline=True)(function)
+    return _compiled(function, forceinline=True)
 
 
 def routine(function: F) -> F:
-    """A kernel that is called, not inlined. Only where every number is one fixed chain of operations, whatever the
-    optimiser does around it; sums that may be reordered belong into a `kernel`."""
-    return numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy", forceinline=False)(function)
+    """A kernel that is called, not inlined: a large one that several call."""
+    return _compiled(function, forceinline=False)
 
 
 def fragment(function: F) -> F:
     """A large piece of a kernel: pasted into its callers as source, so that it is not compiled by itself as well."""
-    return numba.njit(nogil=True, inline="always")(function)
+    pasted: F = numba.njit(nogil=True, inline="always")(function)
+    return pasted

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from samebits.config import TrainConfig, build, config_hash, outside_hash, override, read_toml, to_toml
 from samebits.engine.family import Family
-from samebits.engine.jit import PACKAGE
+from samebits.engine.kernel_cache import PACKAGE
 from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 

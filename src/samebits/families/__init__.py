@@ -1,24 +1,36 @@
-"""Families are found, not listed: a folder here with a family.py that defines FAMILY is one."""
+"""Families are found, not listed: a folder here with a family.py that defines FAMILY is one, and so is what a package
+of somebody else's names as an entry point in the group samebits.families."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from functools import cache
+from importlib.metadata import entry_points
 
 from samebits.config import TrainConfig
 from samebits.engine.family import Family, Task
+from samebits.engine.kernel_cache import FAMILIES
 from samebits.errors import SamebitsError, nearest
 
 
 @cache
 def discover() -> dict[str, Family]:
-    """Every family by name."""
-    found = {}
+    """Every family by name, ours first."""
+    found: dict[str, Family] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
             family: Family = importlib.import_module(f"{__name__}.{module.name}.family").FAMILY
             found[family.name] = family
+    for entry in sorted(entry_points(group=FAMILIES), key=lambda entry: entry.name):
+        family = entry.load()
+        taken = {task for other in found.values() for task in other.tasks} & set(family.tasks)
+        if family.name in found or taken:
+            what = f"the tasks {', '.join(sorted(taken))}" if taken else f"the name {family.name}"
+            raise SamebitsError(
+                f"the family {entry.value} has {what} of another one; rename it or uninstall its package"
+            )
+        found[family.name] = family
     return found
 
 

@@ -21,7 +21,7 @@ from safetensors.numpy import save as pack_arrays
 from samebits.engine import rng
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
-from samebits.engine.jit import cache_bases
+from samebits.engine.kernel_cache import cache_bases
 from samebits.engine.rng import Purpose
 from samebits.engine.source import read_source
 from samebits.errors import SamebitsError
