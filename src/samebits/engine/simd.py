@@ -132,20 +132,24 @@ else:
             return self.builder.extract_element(value, I32(0))
 
         def fold_four(self, s: list[Any]) -> Any:
-            """[Σs₀, Σs₁, Σs₂, Σs₃], each by halves, in one tree of shuffles; fits a place of four numbers."""
-            n, half, quarter = self.lanes, self.lanes // 2, self.lanes // 4
+            """[Σs₀, Σs₁, Σs₂, Σs₃] of four vectors of 16, in one tree of shuffles; fits a place of four numbers.
 
-            def meet(x: Any, y: Any, low: list[int], distance: int) -> Any:
-                return self.builder.fadd(self.shuffle(x, y, low), self.shuffle(x, y, [i + distance for i in low]))
-
-            low = [*range(half), *range(n, n + half)]
-            u, w = (meet(x, y, low, half) for x, y in (s[:2], s[2:]))
-            low = [start + i for start in (0, half, n, n + half) for i in range(quarter)]
-            z, width = meet(u, w, low, quarter), quarter
-            while width > 1:  # in its place: lane i of each quarter meets lane i + width
-                width //= 2
-                z = self.builder.fadd(z, self.shuffle(z, z, [i ^ width for i in range(n)]))
-            return self.shuffle(z, z, list(range(0, n, quarter)))
+            Lane i meets lane i + 2, then i + 1, then what is left is folded by halves: shuffles inside quarters of a
+            register are the fast ones, and this is done for every gate, cell tile and step (docs/LOG.md).
+            """
+            n = self.lanes
+            quads = range(0, n, 4)
+            low = [i for q in quads for i in (q, n + q, q + 1, n + q + 1)]
+            high = [i for q in quads for i in (q + 2, n + q + 2, q + 3, n + q + 3)]
+            add, shuffle = self.builder.fadd, self.shuffle
+            u, w = (add(shuffle(x, y, low), shuffle(x, y, high)) for x, y in (s[:2], s[2:]))
+            low = [i for q in quads for i in (q, q + 1, n + q, n + q + 1)]
+            high = [i for q in quads for i in (q + 2, q + 3, n + q + 2, n + q + 3)]
+            z = add(shuffle(u, w, low), shuffle(u, w, high))
+            while n > 4:
+                n //= 2
+                z = add(shuffle(z, z, list(range(n))), shuffle(z, z, list(range(n, 2 * n))))
+            return z
 
         def exp(self, value: Any) -> Any:
             """Of a number or of a vector."""

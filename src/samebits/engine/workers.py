@@ -42,7 +42,10 @@ class Workers(Pool):
 
     def scratch(self, owner: str) -> Scratch:
         """Working memory under names of the owner's own."""
-        return self._scratch.setdefault(owner, Scratch(self.count))
+        found = self._scratch.get(owner)
+        if found is None:
+            found = self._scratch[owner] = Scratch(self.count)
+        return found
 
     def vector(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
         return aligned(shape, dtype)

@@ -44,9 +44,11 @@ else:
         """The gate's four numbers, each spread over a vector."""
         return [emit.spread(emit.builder.load(emit.builder.gep(pointer, [I64(k)]))) for k in range(4)]
 
-    def each_vector(emit: Emitter, width: Any, places: tuple[int, ...], body: Callable[[Any, int], None]) -> None:
-        """body(cell, place) for the vectors that begin at these places of every block of SUMS cells."""
-        with cgutils.for_range_slice(emit.builder, I64(0), width, I64(SUMS)) as (start, _):
+    def each_vector(
+        emit: Emitter, width: Any, places: tuple[int, ...], body: Callable[[Any, int], None], first: int = 0
+    ) -> None:
+        """body(cell, place) for the vectors that begin at these places of every block of SUMS cells from `first` on."""
+        with cgutils.for_range_slice(emit.builder, I64(first), width, I64(SUMS)) as (start, _):
             for place in places:
                 body(emit.builder.add(start, I64(place)), place)
 
@@ -87,14 +89,16 @@ else:
                 place: [e.variable(e.every(0.0)) for _ in range(4)] for place in range(0, SUMS, LANES)
             }  # SUMS running sums of each kind
 
-            def gate(stores: int) -> Callable[[Any, int], None]:
+            def gate(stores: int, first: bool) -> Callable[[Any, int], None]:
                 def body(cell: Any, place: int) -> None:
                     x, y, d = (e.load(e.at(row, cell)) for row in (row_a, row_b, row_d))
                     dx = builder.fmul(d, x)
-                    t0, t1, t2, t3 = (builder.load(total) for total in totals[place])
-                    after = (
-                        builder.fadd(t0, d), builder.fadd(t1, dx), e.multiply_add(d, y, t2), e.multiply_add(dx, y, t3),
-                    )  # fmt: skip
+                    if first:  # a running sum begins with its first number
+                        after = d, dx, builder.fmul(d, y), builder.fmul(dx, y)
+                    else:
+                        t0, t1, t2, t3 = (builder.load(total) for total in totals[place])
+                        fused = e.multiply_add(d, y, t2), e.multiply_add(dx, y, t3)
+                        after = builder.fadd(t0, d), builder.fadd(t1, dx), *fused
                     for total, value in zip(totals[place], after, strict=True):
                         builder.store(value, total)
                     by_a, by_b = e.multiply_add(c3, y, c1), e.multiply_add(c3, x, c2)
@@ -116,7 +120,9 @@ else:
                     switch.add_case(ir.Constant(args[8].type, stores), block)
                 builder.position_at_end(block)
                 for places in passes:
-                    each_vector(e, args[10], places, gate(stores))
+                    for place in places:
+                        gate(stores, True)(I64(place), place)
+                    each_vector(e, args[10], places, gate(stores, False), SUMS)
                 builder.branch(done)
             builder.position_at_end(done)
             low, high = ([builder.load(total) for total in totals[place]] for place in totals)
