@@ -8,7 +8,7 @@ import pytest
 
 from tests.pages import PAGES, ROOT, blocks, prose
 
-FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "tools", ".ci")
 # Files a run, an export or a reader makes; and what docs/new-family.md makes.
 MADE = {
     "runs/", "checkpoints/", "plots/", "src/samebits/families/mlp/", "tests/families/mlp/", "config.json", "state.json",
