@@ -31,6 +31,7 @@ from tests.pages import PAGES, ROOT, items, prose
 SHORT = {"steps": 2, "expressions": 200, "most_steps": 3}  # where a config has these keys
 CANNOT_RUN = {
     "make test": "it is what runs this test",
+    "make test-arm": "it downloads an ARM64 Python and emulates it",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make lint": "it installs, and is a part of make test",
