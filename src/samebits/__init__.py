@@ -1,4 +1,4 @@
-"""samebits trains small, unusual models on every core, and gives the same bits whatever the number of workers."""
+"""Train small, unusual models on every core, and get the same bits on any CPU, with any number of workers."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,25 @@ from samebits.errors import SamebitsError
 if TYPE_CHECKING:
     from samebits import distance
     from samebits.api import Run, load, resume, train
+    from samebits.families.gpt.model import GptModel
+    from samebits.families.graph.model import GraphModel
+    from samebits.families.logic_ca.model import LogicModel
 
     __version__: str
 
-__all__ = ["Run", "SamebitsError", "__version__", "distance", "load", "resume", "train"]
+__all__ = [
+    "GptModel",
+    "GraphModel",
+    "LogicModel",
+    "Run",
+    "SamebitsError",
+    "__version__",
+    "distance",
+    "load",
+    "resume",
+    "train",
+]
+_MODELS = {"GptModel": "gpt", "GraphModel": "graph", "LogicModel": "logic_ca"}
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +35,8 @@ def __getattr__(name: str) -> Any:
         return _version()
     if name == "distance":
         return importlib.import_module("samebits.distance")
+    if name in _MODELS:
+        return getattr(importlib.import_module(f"samebits.families.{_MODELS[name]}.model"), name)
     if name in __all__:
         return getattr(importlib.import_module("samebits.api"), name)
     raise AttributeError(f"module 'samebits' has no attribute {name!r}")

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
 from samebits.engine.family import Family
 from samebits.engine.params import weights_hash
+from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
-from samebits.engine.train import Observer, Outcome, latest_weights, resolve, run_training
+from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, resolve, run_training
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.report.plots import read_columns
 
 RUNS = Path("runs")
+M = TypeVar("M")
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Run:
         return read_columns(self.path / METRICS)
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Model:
         """What `load` gives for this run."""
         return load(self.path)
 
@@ -104,15 +106,20 @@ def train(
     out: str | Path | None = None,
     config_file: str | Path | None = None,
     observe: Observer | None = None,
+    interrupts: Interrupts | None = None,
     **settings: Any,
 ) -> Run:
-    """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …"""
+    """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …
+
+    `observe(step, row)` is called after every step, with the row of metrics where one was logged. The first Ctrl-C
+    saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt.
+    """
     family, chosen, config = configure(task, preset, settings, Path(config_file) if config_file else None)
     with Workers(workers) as team:
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         path = Path(out) if out is not None else new_folder(task)
         run = RunFolder.create(path, family, task, chosen, ready)
-        return Run(path, run_training(run, team, observe=observe))
+        return Run(path, run_training(run, team, observe=observe, interrupts=interrupts))
 
 
 def resume(
@@ -121,24 +128,43 @@ def resume(
     workers: int | str = "auto",
     checkpoint: str = "last",
     observe: Observer | None = None,
+    interrupts: Interrupts | None = None,
+    other_bits: bool = False,
     **settings: Any,
 ) -> Run:
     """Continue a run exactly. Settings are keys that change no bit of it: steps, the new total, keep, slot_memory …
 
-    A run killed before its first checkpoint starts at step 0.
+    A run killed before its first checkpoint starts at step 0. One of a version that computed other bits is refused, or
+    with `other_bits` continued, and its config.toml says so.
     """
     with Workers(workers) as team:
         run = open_run(path)
+        run.continue_bits(other_bits)
         if settings:
             run.change(settings)
-        return Run(run.path, run_training(run, team, checkpoint, observe))
+        return Run(run.path, run_training(run, team, checkpoint, observe, interrupts))
 
 
-def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32") -> Any:
-    """The trained model of a run folder, or of one checkpoint folder inside it."""
+@overload
+def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32") -> Model: ...
+
+
+@overload
+def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32", *, kind: type[M]) -> M: ...
+
+
+def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32", *, kind: Any = None) -> Any:
+    """The trained model of a run folder, or of one checkpoint folder inside it.
+
+    What it can do depends on its family. `kind`, one of LogicModel, GraphModel and GptModel, refuses the others, and
+    tells a type checker which it is.
+    """
     folder = Path(path)
     if folder.parent.name == "checkpoints":
         folder, checkpoint = folder.parent.parent, folder.name
     run = open_run(folder)
     params, found, _ = latest_weights(run, checkpoint)
-    return run.family.model(run.config, params.astype(dtype, copy=False), found.constants)
+    model = run.family.model(run.config, params.astype(dtype, copy=False), found.constants)
+    if kind is not None and not isinstance(model, kind):
+        raise SamebitsError(f"{path} is a run of {run.family.name}, whose model is no {kind.__name__}; leave kind out")
+    return model

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
-import numba
+from typing import Annotated
+
 import typer
 from threadpoolctl import threadpool_info
 
 from samebits.bench.records import physical_cores
+from samebits.bits import BITS
 from samebits.cli.common import print_table
+from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.runfolder import made_with
 from samebits.families import discover
+from samebits.verify import canary
 from samebits.verify.bits import compare
 
-CANARY_STEPS, COUNTS = 3, (1, 2, 3, 5)
+STEPS, COUNTS = 3, (1, 2, 3, 5)
+AS_PUBLISHED, DIFFERENT, UNKNOWN = "as published", "DIFFERENT", "none published"
 
 
-def doctor() -> None:
-    """Cores, BLAS, threads, versions, and a canary: one tiny training at 1, 2, 3 and 5 workers."""
+def doctor(
+    canaries: Annotated[
+        bool, typer.Option("--canaries", help="only the canaries: are the bits here those that were published?")
+    ] = False,
+) -> None:
+    """Cores, BLAS, threads, versions; tiny trainings at several worker counts; and the published canaries."""
+    good = True
+    if not canaries:
+        good = describe()
+    verdicts: dict[str, list[str]] = {AS_PUBLISHED: [], DIFFERENT: [], UNKNOWN: []}
+    rows = []
+    for name, here, wanted in canary.check():
+        verdict = AS_PUBLISHED if here == wanted else DIFFERENT if wanted else UNKNOWN
+        verdicts[verdict].append(name)
+        rows.append((name, here[:16], verdict))
+    print_table(("canary", "sha256", f"bits number {BITS}"), rows)
+    if verdicts[UNKNOWN]:
+        typer.echo(f"no canary is published for {', '.join(verdicts[UNKNOWN])}: a family of another package")
+    differing = ", ".join(verdicts[DIFFERENT])
+    typer.echo(f"DIFFERENT bits: {differing}" if differing else "bits as published")
+    if differing or not good:
+        raise typer.Exit(1)
+
+
+def describe() -> bool:
+    """What this machine is, and whether its worker counts agree."""
     facts = made_with()
     blas = [f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info() if pool["user_api"] == "blas"]
     rows = [
@@ -25,19 +54,18 @@ def doctor() -> None:
         ("physical cores", physical_cores() or "unknown"),
         ("BLAS", f"{', '.join(blas) or 'none found'}; one thread inside units"),
         ("threads", "samebits's own pool; Numba's parallel layer is not used"),
-        ("kernel cache", numba.config.CACHE_DIR),
+        ("kernel cache", KEPT_IN or "none can be written; kernels are compiled every time"),
         *facts.items(),
     ]
     good = True
     for family in discover().values():
         task = next(iter(family.tasks))
-        hashes = set(compare(family, family.tasks[task].presets["small"], COUNTS, CANARY_STEPS).values())
+        hashes = set(compare(family, family.tasks[task].presets["small"], COUNTS, STEPS, share_little=True).values())
         good = good and len(hashes) == 1
-        rows.append((f"canary, {task} small", next(iter(hashes))[0] if len(hashes) == 1 else "DIFFERENT bits"))
+        rows.append((f"{task} small, {STEPS} steps", next(iter(hashes))[0] if len(hashes) == 1 else "DIFFERENT bits"))
     print_table(("what", "found"), rows)
     counts = ", ".join(map(str, COUNTS))
     typer.echo(
         f"all good: one hash for {counts} workers" if good else f"the promise is broken here: {counts} workers differ"
     )
-    if not good:
-        raise typer.Exit(1)
+    return good

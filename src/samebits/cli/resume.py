@@ -8,7 +8,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
-from samebits.cli.train import finish
+from samebits.cli.train import finish, interrupts
 
 ResumeSetOption = Annotated[
     list[str] | None,
@@ -23,12 +23,19 @@ def resume(
     checkpoint: CheckpointOption = "last",
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
     setting: ResumeSetOption = None,
+    other_bits: Annotated[
+        bool,
+        typer.Option("--other-bits", help="go on with a run of a version that computed other bits; the folder says so"),
+    ] = False,
 ) -> None:
     """Continue a run exactly where its last checkpoint left it."""
     run = api.open_run(folder)
     settings = settings_of(setting, steps=steps, keep=keep)
     with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
-        done = api.resume(folder, workers=workers, checkpoint=checkpoint, observe=view, **settings)
+        done = api.resume(
+            folder, workers=workers, checkpoint=checkpoint, observe=view, interrupts=interrupts(),
+            other_bits=other_bits, **settings,
+        )  # fmt: skip
     if view.start == 0 and not done.outcome.interrupted:
         typer.echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
     finish(done)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +26,7 @@ from samebits.cli.common import (
 )
 from samebits.engine.family import Family
 from samebits.engine.runfolder import METRICS
+from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.report.plots import plot_losses, read_columns
@@ -60,8 +64,21 @@ def train(
     settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
     chosen = api.configure(task, preset, settings, config)[2]
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
-        run = api.train(task, preset=preset, workers=workers, out=out, config_file=config, observe=view, **settings)
+        run = api.train(
+            task, preset=preset, workers=workers, out=out, config_file=config, observe=view, interrupts=interrupts(),
+            **settings,
+        )  # fmt: skip
     finish(run)
+
+
+def interrupts() -> Interrupts:
+    """At a terminal: what Ctrl-C does is said, and the second one ends the program without waiting for anybody."""
+
+    def say(text: str) -> None:
+        with suppress(OSError):
+            print(f"\nsamebits: {text}", file=sys.stderr, flush=True)
+
+    return Interrupts(say, lambda: os._exit(130))
 
 
 def hint_at_best(path: Path, family: Family) -> None:
@@ -94,6 +111,8 @@ def finish(run: api.Run) -> None:
     plot_losses(run.path, opened.task)
     typer.echo(f"run {run.path}")
     typer.echo(f"weights sha256:{run.outcome.weights}")
+    if caveat := opened.family.caveat(opened.config):
+        typer.echo(f"  {caveat}")
     hint_at_best(run.path, opened.family)
     look = next(iter(opened.family.verbs), "eval")
     typer.echo(f"next: samebits {look} {shlex.quote(str(run.path))}")

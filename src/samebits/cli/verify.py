@@ -8,26 +8,31 @@ import typer
 
 from samebits import api
 from samebits.bench.contest import torch_hashes
+from samebits.bits import published
 from samebits.cli.common import (
     BatchOption,
     PresetOption,
     SeedOption,
     SetOption,
-    TaskName,
     print_table,
     settings_of,
     worker_counts,
 )
+from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.verify.bits import compare
+from samebits.verify.canary import canary
+from samebits.verify.cpus import TYPES, Case, collect, computed, every_case, start, usable
 from samebits.verify.gradients import TOLERANCE, finite_difference_error
 
 PEER_THREADS = (1, 2, 3)
 
 
 def verify(
-    task: TaskName,
+    task: Annotated[
+        str | None, typer.Argument(help="what to train; see: samebits tasks; --cpus also goes without", metavar="TASK")
+    ] = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to compare")] = "1,2,3,5",
     preset: PresetOption = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="training steps at each count")] = 5,
@@ -40,8 +45,16 @@ def verify(
     peers: Annotated[
         bool, typer.Option("--peers", help="beside it PyTorch with 1, 2 and 3 threads, deterministic algorithms on")
     ] = False,
+    cpus: Annotated[
+        str | None, typer.Option("--cpus", help="compile for other types of x86-64 CPU: all, or a list of types")
+    ] = None,
 ) -> None:
-    """Train a few steps at each worker count; exit 1 if one bit differs."""
+    """Train a few steps at each worker count, and the canary; exit 1 if one bit differs."""
+    if cpus is not None:
+        verify_cpus(task, preset or "small", steps, list(TYPES) if cpus == "all" else cpus.split(","))
+        return
+    if task is None:
+        raise SamebitsError("verify takes a TASK; see: samebits tasks; only --cpus goes without, for all of them")
     counts = worker_counts(workers)
     if len(counts) < 2 and not gradients:
         raise SamebitsError(
@@ -67,5 +80,36 @@ def verify(
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE
         typer.echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
+    here, wanted = canary(task), published().get(task)
+    if wanted:
+        same = same and here == wanted
+        typer.echo(f"canary sha256:{here[:16]}: {'bits as published' if here == wanted else 'DIFFERENT bits'}")
     if not same:
         raise typer.Exit(1)
+
+
+def verify_cpus(task: str | None, preset: str, steps: int, types: list[str]) -> None:
+    """A row a training, a column a type of CPU; exit 1 if one bit differs."""
+    cases = every_case() if task is None else [Case(task, preset, steps), Case(task)]
+    find_task(cases[0].name)
+    can, cannot = usable(types)
+    found: dict[str, list[str]] = {"this machine": [computed(case) for case in cases]}
+    for first in range(0, len(can), available_cores()):  # compiling is most of it: one child a core
+        some = can[first : first + available_cores()]
+        children = [start(name, cases) for name in some]
+        for name, child in zip(some, children, strict=True):
+            found[name] = collect(child)
+            typer.echo(f"{name}: {len(cases)} done", err=True)
+    here = found.pop("this machine")
+
+    def cell(name: str, i: int) -> str:
+        return "same" if found[name][i] == here[i] else found[name][i][:16]
+
+    rows = [(case, here[i][:16], *(cell(name, i) for name in can)) for i, case in enumerate(cases)]
+    print_table(("training", "this machine", *can), rows)
+    if cannot:
+        typer.echo(f"not tried, for this machine lacks their instructions: {', '.join(cannot)}")
+    if any(row != here for row in found.values()):
+        typer.echo("DIFFERENT bits")
+        raise typer.Exit(1)
+    typer.echo(f"the same bits compiled for {len(can)} other types of CPU")

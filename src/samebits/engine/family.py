@@ -107,6 +107,8 @@ class Family:
     caveat: Callable[[Any], str] = field(default=lambda config: "")
     # Config keys that make a task's canary (verify/canary.py): small, and of nothing that this machine alone has.
     canary: Mapping[str, Any] = field(default_factory=dict)
+    # What else a family computes inside the promise, such as samples: (workers) → arrays on fixed inputs, by name.
+    probes: Mapping[str, Callable[[Any], Sequence[Array]]] = field(default_factory=dict)
 
     # The optional parts.
     report: Callable[[Any, Any], Report] | None = None  # (model, workers): what `samebits eval` shows

@@ -52,10 +52,13 @@ def worker_count(asked: str | int) -> int:
 
 
 class Pool:
-    """Threads that work inside `with`, where the caller is worker 0. `each_thread` is called once on every other."""
+    """Threads that work inside `with`, where the caller is worker 0. `each_thread` is called once on every other.
 
-    def __init__(self, count: int, each_thread: Callable[[], None] = lambda: None) -> None:
-        self.count, self._each_thread = count, each_thread
+    With `share_little`, what is posted as too little to share is shared all the same: slower, and a test of sharing.
+    """
+
+    def __init__(self, count: int, each_thread: Callable[[], None] = lambda: None, share_little: bool = False) -> None:
+        self.count, self._each_thread, self._share_little = count, each_thread, share_little
         self.schedule = Schedule(count, aligned((count, PAD), np.int64))
         self._board = dispatch.new_board()
         self._failed = int(self._board[dispatch.FAILED :].ctypes.data)  # where it is said that a worker raised an error
@@ -122,7 +125,7 @@ class Pool:
         if len(self._posted) == dispatch.RING:
             self.join()
         self._posted.append((body, args))  # before the workers see them
-        if not dispatch.post(self._board, ENTRIES.of(body), alone, *args):
+        if not dispatch.post(self._board, ENTRIES.of(body), alone and not self._share_little, *args):
             self._posted.pop()
             ENTRIES.add(body, args)
             self.post(body, *args, alone=alone)

@@ -14,12 +14,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from samebits.bits import BITS
 from samebits.config import TrainConfig, build, config_hash, outside_hash, override, read_toml, to_toml
 from samebits.engine.family import Family
 from samebits.engine.kernel_cache import PACKAGE
 from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 
+FIRST_BITS = 1  # of versions that did not say
 CONFIG, METRICS, TIMING, LOCK = "config.toml", "metrics.csv", "timing.csv", ".lock"
 RECORDED_VERSIONS = ("samebits", "numpy", "numba", "llvmlite", "scipy", "safetensors")
 
@@ -32,6 +34,7 @@ class RunFolder:
     ) -> None:
         self.path, self.family, self.task, self.preset, self.config = path, family, task, preset, config
         self.values = dict(values)  # what config.toml holds
+        self.bits = [BITS]  # of the versions that trained it, in their order
         self.changed = False
 
     @property
@@ -77,7 +80,9 @@ class RunFolder:
         family = families[head["family"]]
         values = tables.get("config", {})
         config = build(family.config, values)
-        return cls(path, family, str(head.get("task")), str(head.get("preset")), config, values)
+        run = cls(path, family, str(head.get("task")), str(head.get("preset")), config, values)
+        run.bits = tables.get("made_with", {}).get("bits", [FIRST_BITS])
+        return run
 
     def change(self, settings: Mapping[str, Any]) -> None:
         """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""
@@ -92,12 +97,26 @@ class RunFolder:
         self.values |= settings
         self.changed = True
 
+    def continue_bits(self, allowed: bool) -> None:
+        """Refuse to go on with a run of a version that computes other bits, unless told to; then its folder says so."""
+        if self.bits[-1] == BITS:
+            return
+        begun = any(self.checkpoints.glob("step-*"))
+        if begun and not allowed:
+            raise SamebitsError(
+                f"{self.path} was trained by a version with bits number {self.bits[-1]}; this one computes number "
+                f"{BITS}, so what follows would be nobody's run from the beginning; train it anew, or go on all the "
+                "same with --other-bits (config.toml will say so)"
+            )
+        self.bits = [*self.bits, BITS] if begun else [BITS]
+        self.changed = True
+
     def write_config(self) -> None:
         """config.toml, replaced in one move."""
         tables = {
             "run": {"family": self.family.name, "task": self.task, "preset": self.preset},
             "config": self.values,
-            "made_with": made_with(),
+            "made_with": {"bits": self.bits, **made_with()},
         }
         partial = self.path / f".{CONFIG}.partial"
         with partial.open("w", encoding="utf-8") as file:

@@ -21,8 +21,8 @@ class Workers(Pool):
 
     kind = "cpu"
 
-    def __init__(self, asked: str | int = "auto") -> None:
-        super().__init__(worker_count(asked), flush_denormals)
+    def __init__(self, asked: str | int = "auto", share_little: bool = False) -> None:
+        super().__init__(worker_count(asked), flush_denormals, share_little)
         self._scratch: dict[str, Scratch] = {}
         self._entered = ExitStack()
 

@@ -14,16 +14,21 @@ from samebits.engine.train import Trainer, resolve
 from samebits.engine.workers import Workers
 
 
-def trained_hashes(family: Family, config: TrainConfig, workers: int, steps: int) -> tuple[str, str]:
+def trained_hashes(
+    family: Family, config: TrainConfig, workers: int, steps: int, share_little: bool = False
+) -> tuple[str, str]:
     """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
-    with Workers(workers) as team:
+    with Workers(workers, share_little=share_little) as team:
         trainer = Trainer(family, config, team)
         rows = [trainer.step(log=True) for _ in range(steps)]
         rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
         numbers = np.array([value for row in rows for value in row.values()], np.float64)
-        return weights_hash(trainer.params), hashlib.sha256(numbers.tobytes()).hexdigest()
+        return weights_hash(trainer.params), hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
 
 
-def compare(family: Family, config: TrainConfig, counts: Sequence[int], steps: int) -> dict[int, tuple[str, str]]:
+def compare(
+    family: Family, config: TrainConfig, counts: Sequence[int], steps: int, share_little: bool = False
+) -> dict[int, tuple[str, str]]:
+    """The hashes at each worker count; with `share_little` even what is too little to be shared is."""
     ready = resolve(family, config)
-    return {count: trained_hashes(family, ready, count, steps) for count in counts}
+    return {count: trained_hashes(family, ready, count, steps, share_little) for count in counts}

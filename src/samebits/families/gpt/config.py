@@ -18,7 +18,7 @@ class GptConfig(TrainConfig):
 
     data: str = Field(
         "",
-        description="a text file or a folder of them; empty: the Python standard library's source",
+        description="a text file, a folder of them, or generated; empty: the Python standard library's source",
         json_schema_extra=OUTSIDE_HASH,
     )
     tokenizer: Literal["char", "bpe"] = "char"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from samebits.errors import SamebitsError
 from samebits.families.gpt import data, evaluation, reference, transformer, verbs
 from samebits.families.gpt.config import TASKS, GptConfig, layout
 from samebits.families.gpt.model import GptModel
+from samebits.families.gpt.text import GENERATED
 
 DEVIATION = 0.02
 SIZES = ("context", "width", "heads", "layers", "final_norm")
@@ -34,8 +36,29 @@ def prepare(config: GptConfig) -> GptConfig:
     if config.init_from:
         config = override(config, inherited_keys(config))
     found = data.prepare(config)
-    path = {"data": str(Path(config.data).expanduser().resolve())} if config.data else {}
+    path = {"data": str(Path(config.data).expanduser().resolve())} if config.data not in ("", GENERATED) else {}
     return override(config, {**found, **path})
+
+
+def sampled(workers: Workers) -> list[Array]:
+    """What a model that has learned nothing writes, longer than its context; and its logits."""
+    small = override(TASKS["gpt"].presets["small"], {"data": GENERATED})
+    assert isinstance(small, GptConfig)
+    config = prepare(small)
+    model = GptModel(config, init(config, np.float32), constants(config))
+    texts = model.generate("ADA:", tokens=40, temperature=0.9, top_k=20, top_p=0.9, samples=3, workers=workers)
+    tokens = model.vocabulary.encode("".join(texts))
+    return [tokens, model.logits(tokens[None, : config.context], workers)]
+
+
+def caveat(config: GptConfig) -> str:
+    """The standard library is another text in another Python."""
+    if config.data or config.init_from:
+        return ""
+    return (
+        f"of the text of Python {platform.python_version()}: another version has another text, and so another hash; "
+        f"the same everywhere: --data {GENERATED}, or a file of your own"
+    )
 
 
 def derived(values: Mapping[str, Any]) -> list[str]:
@@ -174,6 +197,9 @@ FAMILY = Family(
     model=GptModel,
     prepare=prepare,
     derived=derived,
+    caveat=caveat,
+    canary={"data": GENERATED},
+    probes={"sampled text": sampled},
     report=evaluation.report,
     verbs={"sample": verbs.sample, "export": verbs.export},
     bench=Bench(

@@ -1,4 +1,5 @@
-"""Documents to train on: a file, the text files of a folder, or the standard library that every Python has."""
+"""Documents to train on: a file, the text files of a folder, the standard library that every Python has, or a text made
+up here, the same everywhere (generated.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samebits.errors import SamebitsError
+from samebits.families.gpt.generated import documents
 
+GENERATED = "generated"  # what --data says for it; ./generated is a file of that name
 SUFFIXES = (".txt", ".md", ".rst", ".tex", ".html", ".json", ".py", ".c", ".h", ".rs", ".js", ".ts")
 LARGEST = 1_000_000_000  # bytes of text: it is read into memory whole, and needs several times that
 STANDARD_LIBRARY = 4_000_000  # bytes taken of it: enough for a small model, and read in a moment
@@ -27,6 +30,8 @@ class Corpus(NamedTuple):
 
 def read(data: str) -> Corpus:
     """The documents that `data` names; the empty string names the standard library."""
+    if data == GENERATED:
+        return collect("the generated text", documents())
     if not data:
         return collect(f"the standard library of Python {platform.python_version()}", standard_library())
     path = Path(data).expanduser()
@@ -35,7 +40,7 @@ def read(data: str) -> Corpus:
         size = sum(file.stat().st_size for file in files)
     except OSError as error:
         raise SamebitsError(
-            f"data {error.filename} cannot be read ({error.strerror}); mend it or leave it out"
+            f"data {error.filename} cannot be read ({error.strerror}); fix it or leave it out"
         ) from None
     if size > LARGEST:
         raise SamebitsError(f"data {data} has {size:,} bytes of text; at most {LARGEST:,} are read; name a part of it")
@@ -77,7 +82,7 @@ def text_files(path: Path) -> list[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    raise SamebitsError(f"data {error.filename} cannot be read ({error.strerror}); mend it or leave it out")
+    raise SamebitsError(f"data {error.filename} cannot be read ({error.strerror}); fix it or leave it out")
 
 
 def contents(file: Path) -> bytes:
@@ -85,7 +90,7 @@ def contents(file: Path) -> bytes:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        raise SamebitsError(f"data {file} cannot be read ({error.strerror}); mend it or leave it out") from None
+        raise SamebitsError(f"data {file} cannot be read ({error.strerror}); fix it or leave it out") from None
     try:
         raw.decode()
     except UnicodeDecodeError as error:

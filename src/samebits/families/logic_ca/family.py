@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
+from samebits.config import override
+from samebits.engine import rng
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
 from samebits.engine.params import views
@@ -18,6 +20,7 @@ from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gat
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
 from samebits.families.logic_ca.wiring import wires
@@ -113,6 +116,18 @@ def traffic(config: LogicConfig) -> float:
     return 4.0 * (3 + 3 + 7) * gate_evaluations(config)
 
 
+def rolled_out(workers: Workers) -> list[Array]:
+    """Soft and hard rollouts of an automaton with random gates, asynchronous, and its hard one bit-packed."""
+    config = override(TASKS["checkerboard-async"].presets["small"], {"height": 12, "width": 70})
+    assert isinstance(config, LogicConfig)
+    logits = rng.integers((1, 16 * gate_count(config)), 1 << 16, 7, rng.Purpose.INIT, 1)[0].astype(np.float32)
+    model = LogicModel(config, logits * np.float32(2.0**-13), wires(config))
+    fire = data.fire_masks(config, rng.Purpose.RENDER, 0, 6, 12 * 70).reshape(6, 12, 70)
+    start = data.start_grids(config, 2, rng.Purpose.RENDER, 0)
+    packed = simulate(model.circuit, start, 6, config.boundary == "periodic", workers, fire=fire)
+    return [model.rollout(start, 6, soft=soft, fire=fire, workers=workers) for soft in (True, False)] + [packed]
+
+
 FAMILY = Family(
     name="logic_ca",
     config=LogicConfig,
@@ -137,6 +152,7 @@ FAMILY = Family(
     ),
     summarise=summarise,
     model=LogicModel,
+    probes={"rollouts of automata": rolled_out},
     report=verbs.report,
     verbs={"render": verbs.render, "circuit": circuit_verb},
     bench=Bench(

@@ -51,7 +51,7 @@ def unpacked_rate(model: LogicModel, side: int, steps: int, workers: Workers) ->
 def packed(counts: Sequence[int]) -> Found:
     """Train the default Life, then run what it learned."""
     with tempfile.TemporaryDirectory() as folder:
-        model = api.train("life", out=Path(folder) / "life").model
+        model = api.load(api.train("life", out=Path(folder) / "life").path, kind=LogicModel)
     return simulations(model, counts)
 
 
