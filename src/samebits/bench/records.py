@@ -127,7 +127,7 @@ def _append(file: FileIO, lines: bytes) -> None:
 def set_aside(path: Path, superseded: Callable[[Sequence[Record]], Collection[int]], folder: Path = ARCHIVE) -> bool:
     """Move the lines that `superseded` numbers to the archive; whether there were any.
 
-    A crash in between leaves a line in both files, never in neither, and the next call mends that.
+    A crash in between leaves a line in both files, never in neither, and the next call repairs that.
     """
     there = folder / path.name
     beside = path.with_suffix(".new")

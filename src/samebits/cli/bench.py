@@ -90,7 +90,7 @@ def bench_all(counts: list[int], steps: int) -> None:
             failed.append(name)
     if failed:
         raise SamebitsError(
-            f"could not measure {', '.join(failed)}; mend that, measure them alone, then: samebits bench --tables"
+            f"could not measure {', '.join(failed)}; fix that, measure them alone, then: samebits bench --tables"
         )
 
 

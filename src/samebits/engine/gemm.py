@@ -22,7 +22,9 @@ from samebits.engine.arrays import Array
 from samebits.engine.jit import WIDE_VECTORS, kernel, routine
 from samebits.engine.simd import LANES, fused, move, prefetch
 
-ROWS, WIDEST = (8, 3 * LANES) if WIDE_VECTORS else (4, LANES)  # of a tile: as many sums as there are registers
+# Of a tile: 24 registers of 512 bits hold its sums, or 8 of 256 bits; the textbook's 12 make LLVM spill, and half as
+# fast (docs/LOG.md). They change the speed and no bit.
+ROWS, WIDEST = (8, 3 * LANES) if WIDE_VECTORS else (4, LANES)
 DEPTH = 512  # rows of b a panel holds; longer products are added up in parts
 UNROLL = 2
 
@@ -99,9 +101,42 @@ else:
         return tile
 
 
-# The widths that a row of numbers is cut into: 48, 32 and 16 columns, a as it lies or transposed.
-tile48, tile32, tile16 = (make_tile(width, False) for width in (48, 32, 16))
-transposed48, transposed32, transposed16 = (make_tile(width, True) for width in (48, 32, 16))
+Tile = Callable[..., None]
+
+
+def make_tiles(transposed: bool, rows: int) -> tuple[Tile, Tile]:
+    """A tile of 16 columns, and one whose last argument is its width: 16, 32 or 48 columns, as far as WIDEST goes."""
+    tile16 = make_tile(LANES, transposed, rows)
+    if WIDEST == LANES:
+
+        @kernel
+        def any_width(
+            out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
+            add: bool, width: int,
+        ) -> None:  # fmt: skip
+            tile16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+
+        return tile16, any_width
+
+    tile48, tile32 = make_tile(48, transposed, rows), make_tile(32, transposed, rows)
+
+    @kernel
+    def any_of_three(
+        out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
+        add: bool, width: int,
+    ) -> None:  # fmt: skip
+        if width == 48:
+            tile48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        elif width == 32:
+            tile32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        else:
+            tile16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+
+    return tile16, any_of_three
+
+
+tile16, tile = make_tiles(False, ROWS)
+transposed16, tile_transposed = make_tiles(True, ROWS)
 
 
 @kernel
@@ -125,32 +160,6 @@ def transposed_size(depth: int, m: int) -> int:
 def next_width(left: int) -> int:
     """The widest tile for what is left of a row."""
     return min(WIDEST, max(left // LANES, 1) * LANES)
-
-
-@kernel
-def tile(
-    out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
-    add: bool, width: int,
-) -> None:  # fmt: skip
-    if width == 48:
-        tile48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
-    elif width == 32:
-        tile32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
-    else:
-        tile16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
-
-
-@kernel
-def tile_transposed(
-    out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
-    add: bool, width: int,
-) -> None:  # fmt: skip
-    if width == 48:
-        transposed48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
-    elif width == 32:
-        transposed32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
-    else:
-        transposed16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
 
 
 @kernel
@@ -178,16 +187,18 @@ def fill_panel(panel: Array, b: Array, k: int, count: int, c: int, width: int) -
 
 @kernel
 def fill_blocks(blocks: Array, a: Array, k: int, count: int) -> None:
-    """a[k : k + count] in blocks (count, 16) of its columns: a tile that goes down a column of a itself, whose rows are
-    often a power of two apart, finds few of its numbers in the cache."""
+    """a[k : k + count] in blocks (count, LANES) of its columns: a tile that goes down a column of a itself, whose rows
+    are often a power of two apart, finds few of its numbers in the cache."""
     m, lda, one = a.shape[1], stride(a), a.dtype.type(1)
     whole = m // LANES * LANES
     for r in range(0, whole, LANES):
+        block = r // LANES * LANES * count + r % LANES
         for i in range(count):
-            move(blocks, r * count + i * LANES, a, (k + i) * lda + r, one)
+            move(blocks, block + i * LANES, a, (k + i) * lda + r, one)
+    block = whole // LANES * LANES * count + whole % LANES
     for i in range(count):
         for r in range(whole, m):
-            blocks[whole * count + i * LANES + r - whole] = a[k + i, r]
+            blocks[block + i * LANES + r - whole] = a[k + i, r]
 
 
 @kernel

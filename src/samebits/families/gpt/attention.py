@@ -4,7 +4,7 @@ Shapes. T tokens, d numbers a head (D / heads); in scratch both are padded with 
   R = T up to a multiple of ROWS (of a tile), C and E = T and d up to a multiple of LANES; R ≤ C
   q, k, v, o   (R, E)   one head, packed; q is scaled by 1/√d
   kt, vt       (E, C)   the same, transposed
-  P, dS        (R, C)   attention weights, row i over the columns j ≤ i, and their gradient
+  P, dS        (R, C)   attention chances, row i over the columns j ≤ i, and their gradient
 Row block r (ROWS rows) reaches columns below r + ROWS only: the upper half is never computed. Up to the end of the last
 tile that a row block touches, P is 0 above the diagonal, so later products need no mask.
 """
@@ -43,7 +43,7 @@ def copy_rows(out: Array, to: int, x: Array, start: int, T: int, d: int, scale: 
 
 
 @kernel
-def pack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
+def pad_head(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None:
     """out (R, E) = scale · the head's columns of x, zeros around."""
     copy_rows(out, 0, x, first, T, d, scale)
     for i in range(T):
@@ -54,7 +54,7 @@ def pack(out: Array, x: Array, first: int, T: int, d: int, scale: float) -> None
 
 
 @kernel
-def pack_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
+def pad_head_transposed(out: Array, x: Array, first: int, T: int, d: int) -> None:
     """out (E, C) = the head's columns of x, as rows, zeros around."""
     for e in range(out.shape[0]):
         row = out[e]
@@ -78,36 +78,36 @@ def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
 
 
 @routine
-def gather_rows(out: Array, weights: Array, b: Array, r: int) -> None:
-    """Row block r of out (R, E) = weights (R, C) · b (R, E), over the columns below r + ROWS."""
-    C, E = weights.shape[1], b.shape[1]
+def gather_rows(out: Array, chances: Array, b: Array, r: int) -> None:
+    """Row block r of out (R, E) = chances (R, C) · b (R, E), over the columns below r + ROWS."""
+    C, E = chances.shape[1], b.shape[1]
     e = 0
     while e < E:
         width = next_width(E - e)
         for k in range(0, r + ROWS, DEPTH):
             count = min(DEPTH, r + ROWS - k)
-            tile(out, r * E + e, E, weights, r * C + k, C, b, k * E + e, E, count, k > 0, width)
+            tile(out, r * E + e, E, chances, r * C + k, C, b, k * E + e, E, count, k > 0, width)
         e += width
 
 
 @routine
-def gather_columns(out: Array, weights: Array, b: Array, r: int) -> None:
-    """Row block r of out (R, E) = weightsᵀ · b (R, E), over the rows from r on."""
-    R, C, E = b.shape[0], weights.shape[1], b.shape[1]
+def gather_columns(out: Array, chances: Array, b: Array, r: int) -> None:
+    """Row block r of out (R, E) = chancesᵀ · b (R, E), over the rows from r on."""
+    R, C, E = b.shape[0], chances.shape[1], b.shape[1]
     e = 0
     while e < E:
         width = next_width(E - e)
         k = r  # panels begin at the same rows for every block: what lies before r is 0
         while k < R:
             count = min(DEPTH - k % DEPTH, R - k)
-            tile_transposed(out, r * E + e, E, weights, k * C + r, C, b, k * E + e, E, count, k > r, width)
+            tile_transposed(out, r * E + e, E, chances, k * C + r, C, b, k * E + e, E, count, k > r, width)
             k += count
         e += width
 
 
 @kernel
 def softmax_rows(P: Array, r: int, T: int) -> None:
-    """Scores → weights in row block r: zero above the diagonal, and in rows past T."""
+    """Scores → chances in row block r: zero above the diagonal, and in rows past T."""
     C = P.shape[1]
     width = min(round_up(r + ROWS, LANES), C)
     for i in range(r, min(r + ROWS, T)):
@@ -133,9 +133,9 @@ def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int
     q, kt = scratch[: R * E].reshape(R, E), scratch[R * E : R * E + E * C].reshape(E, C)
     rest = scratch[R * E + E * C :]
     v, o = rest[: R * E].reshape(R, E), rest[R * E : 2 * R * E].reshape(R, E)
-    pack(q, qkv, first, T, d, qkv.dtype.type(1.0 / math.sqrt(d)))
-    pack_transposed(kt, qkv, D + first, T, d)
-    pack(v, qkv, 2 * D + first, T, d, qkv.dtype.type(1))
+    pad_head(q, qkv, first, T, d, qkv.dtype.type(1.0 / math.sqrt(d)))
+    pad_head_transposed(kt, qkv, D + first, T, d)
+    pad_head(v, qkv, 2 * D + first, T, d, qkv.dtype.type(1))
     for r in range(0, R, ROWS):
         lower_tiles(P, q, kt, r)
         softmax_rows(P, r, T)
@@ -156,10 +156,10 @@ def attention_backward(
     vt = scratch[4 * n : 4 * n + E * C].reshape(E, C)
     dS = scratch[4 * n + E * C : 4 * n + E * C + R * C].reshape(R, C)
     scale, one = qkv.dtype.type(1.0 / math.sqrt(d)), qkv.dtype.type(1)
-    pack(q, qkv, first, T, d, scale)
-    pack(k, qkv, D + first, T, d, one)
-    pack_transposed(vt, qkv, 2 * D + first, T, d)
-    pack(do, dy, first, T, d, one)
+    pad_head(q, qkv, first, T, d, scale)
+    pad_head(k, qkv, D + first, T, d, one)
+    pad_head_transposed(vt, qkv, 2 * D + first, T, d)
+    pad_head(do, dy, first, T, d, one)
     for r in range(0, R, ROWS):
         lower_tiles(dS, do, vt, r)
         softmax_rows_backward(dS, P, r)

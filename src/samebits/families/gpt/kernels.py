@@ -312,7 +312,7 @@ def backward(memory: Array, masks: Array, packed: Array, grads: Array, inputs: A
 @kernel
 def gradient_worker(
     worker: int, tickets: Array, slots: Array, losses: Array, params: Array, packed: Array, inputs: Array,
-    targets: Array, first_sample: int, memory: Array, masks: Array, team: Schedule, drop: Dropout, z: Sizes,
+    targets: Array, first_sample: int, memory: Array, masks: Array, schedule: Schedule, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
     samples = inputs.shape[0]
@@ -330,8 +330,8 @@ def gradient_worker(
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
         halfway = ticks()
         backward(memory[worker], mine, packed, slots[unit], seen, drop, z)
-        team.clock[worker, FORWARD] += halfway - started
-        team.clock[worker, BACKWARD] += ticks() - halfway
+        schedule.clock[worker, FORWARD] += halfway - started
+        schedule.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel

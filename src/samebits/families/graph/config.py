@@ -77,7 +77,7 @@ class GraphConfig(TrainConfig):
         for key in ("operators", "larger"):
             least, most = getattr(self, key)
             if not 0 <= least <= most <= 40:
-                raise ValueError(f"{key} is [{least}, {most}]; it must be fewest and most, from 0 to 40; mend it")
+                raise ValueError(f"{key} is [{least}, {most}]; it must be fewest and most, from 0 to 40; fix it")
         nodes, edges = self.random_graphs
         if self.random_graphs != (0, 0) and not 2 <= nodes <= edges + 1 <= nodes * nodes // 2:
             raise ValueError(

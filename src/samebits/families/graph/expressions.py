@@ -66,7 +66,7 @@ def parse(text: str, most_nodes: int) -> Tree:
         shown = (
             ("…" if start else "") + text[start:place] + "<here>" + text[place:end] + ("…" if end < len(text) else "")
         )
-        return SamebitsError(f"expression: {rule}, at character {place + 1}: {shown.strip()}; mend it")
+        return SamebitsError(f"expression: {rule}, at character {place + 1}: {shown.strip()}; fix it")
 
     labels: list[str] = []
     parents: list[int] = []
@@ -109,20 +109,18 @@ def parse(text: str, most_nodes: int) -> Tree:
 def from_graph(value: Any, most_nodes: int) -> Tree:
     """A graph {"labels": […], "children": [[…], …]} with shared nodes, unfolded into a tree from its only root."""
     if not isinstance(value, dict) or set(value) != {"labels", "children"}:
-        raise SamebitsError('graph: it must be {"labels": [names], "children": [[node numbers], …]}; mend it')
+        raise SamebitsError('graph: it must be {"labels": [names], "children": [[node numbers], …]}; fix it')
     labels, children = value["labels"], value["children"]
     if not isinstance(labels, list) or not all(isinstance(name, str) and TOKEN.fullmatch(name) for name in labels):
-        raise SamebitsError("graph: labels must be a list of names without spaces and parentheses; mend it")
+        raise SamebitsError("graph: labels must be a list of names without spaces and parentheses; fix it")
     if not labels:
         raise SamebitsError("graph is empty; a graph needs at least one node; add one")
     if not isinstance(children, list) or len(children) != len(labels):
-        raise SamebitsError(f"graph: children must be a list of {len(labels)} lists, one for each label; mend it")
+        raise SamebitsError(f"graph: children must be a list of {len(labels)} lists, one for each label; fix it")
     has_parent = [False] * len(labels)
     for node, below in enumerate(children):
         if not isinstance(below, list) or not all(type(c) is int and 0 <= c < len(labels) for c in below):
-            raise SamebitsError(
-                f"graph: children of node {node} must be node numbers 0 to {len(labels) - 1}; mend them"
-            )
+            raise SamebitsError(f"graph: children of node {node} must be node numbers 0 to {len(labels) - 1}; fix them")
         for child in below:
             has_parent[child] = True
     roots = [node for node, found in enumerate(has_parent) if not found]

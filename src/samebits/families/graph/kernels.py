@@ -229,7 +229,7 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, arrivals: Array, team: Schedule, first_unit: int, folded: int, slots: Array,
+    worker: int, claims: Array, arrivals: Array, schedule: Schedule, first_unit: int, folded: int, slots: Array,
     spares: Array, losses: Array, spaces: Array, transposed: Array, panels: Array, params: Array, sizes: Sizes,
     scratch: Array, store: Store, chosen: Array, cuts: Array,
 ) -> None:  # fmt: skip
@@ -239,7 +239,7 @@ def gradient_worker(
     one is never written but to a row of spares.
     """
     heads, units = sizes.heads, cuts.size - 1
-    own = worker * units // team.workers
+    own = worker * units // schedule.workers
     fresh, cursor = True, 0
     while True:
         cursor = take(claims, 0, cursor, own)
@@ -274,8 +274,8 @@ def gradient_worker(
         )
         losses[u, 0] = loss
         fold_up(slots, slot, arrivals, u, first_unit, folded)
-        team.clock[worker, FORWARD] += halfway - begin
-        team.clock[worker, BACKWARD] += ticks() - halfway
+        schedule.clock[worker, FORWARD] += halfway - begin
+        schedule.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel

@@ -103,13 +103,13 @@ def _pair(line: str, most_nodes: int) -> tuple[Tree, Tree, str]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise SamebitsError(f"not JSON ({error.msg}, at character {error.pos + 1}); mend it") from None
+        raise SamebitsError(f"not JSON ({error.msg}, at character {error.pos + 1}); fix it") from None
     if not isinstance(value, dict) or not {"input", "target"} <= set(value) <= KEYS:
-        raise SamebitsError('it must be an object with "input" and "target", and "split" if you like; mend it')
+        raise SamebitsError('it must be an object with "input" and "target", and "split" if you like; fix it')
     before, after = (_tree(key, value[key], most_nodes) for key in ("input", "target"))
     split = value.get("split") or ("unseen" if in_split(before, "unseen") else "train")
     if split not in SPLITS:
-        raise SamebitsError(f"split is {split!r}; it must be {', '.join(SPLITS)}; mend it")
+        raise SamebitsError(f"split is {split!r}; it must be {', '.join(SPLITS)}; fix it")
     return before, after, split
 
 

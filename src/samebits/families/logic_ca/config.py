@@ -75,7 +75,7 @@ class LogicConfig(TrainConfig):
     @model_validator(mode="after")
     def _check_layers(self) -> LogicConfig:
         if any(gates < 1 for gates in self.perceive + self.update):
-            raise ValueError("perceive and update are lists of gate counts; each must be at least 1; mend the list")
+            raise ValueError("perceive and update are lists of gate counts; each must be at least 1; fix the list")
         if self.perceive[0] != POSITIONS - 1:
             raise ValueError(
                 f"perceive starts with {self.perceive[0]}; its first layer pairs the 8 neighbours with the centre; "

@@ -56,7 +56,7 @@ class Damage:
             )
         if not 1 <= self.first <= self.last <= steps:
             raise SamebitsError(
-                f"damage lasts from step {self.first} to {self.last}; it must lie within steps 1 to {steps}; mend it"
+                f"damage lasts from step {self.first} to {self.last}; it must lie within steps 1 to {steps}; fix it"
             )
         found = np.zeros((steps, 4), np.int64)
         middle = ((size[0] - self.height) // 2, (size[1] - self.width) // 2, self.height, self.width)

@@ -109,13 +109,13 @@ def wait_for_neighbours(progress: Array, tiles: Tiles, u: int, level: int) -> No
 
 
 @kernel
-def preferred(place: int, tiles: Tiles, team: Schedule) -> int:
+def preferred(place: int, tiles: Tiles, schedule: Schedule) -> int:
     """The unit at a place of the order that workers prefer.
 
     Where there are as many groups as workers, group by group: a worker then seldom waits for another. Where there are
     fewer, a worker gets tiles of several groups: when one waits for a slower neighbour, the other can go on.
     """
-    return tiles.across[place] if team.workers > tiles.groups else place
+    return tiles.across[place] if schedule.workers > tiles.groups else place
 
 
 @kernel
@@ -216,45 +216,45 @@ def squared_errors(rows: Array, state: Array, targets: Array, tiles: Array, erro
 
 @kernel
 def forward_worker(
-    worker: int, claims: Array, progress: Array, team: Schedule, states: Array, values: Array, run: Automaton,
+    worker: int, claims: Array, progress: Array, schedule: Schedule, states: Array, values: Array, run: Automaton,
     tiles: Tiles,
 ) -> None:  # fmt: skip
     """Roll out all CA steps."""
     units, depth, mine = tiles.starts.size - 1, states.shape[0], values[worker]
-    first = worker * units // team.workers
+    first = worker * units // schedule.workers
     t = cursor = 0
     while t < run.steps:
         cursor = take(claims, t, cursor, first)
         if cursor == units:
             t, cursor = t + 1, 0
             continue
-        u = preferred(unit_at(cursor, first, units), tiles, team)
+        u = preferred(unit_at(cursor, first, units), tiles, schedule)
         begin = ticks()
         wait_for_neighbours(progress, tiles, u, t)
         ready = ticks()
         start = tiles.starts[u]
         forward_tile(states[(t + 1) % depth], states[t % depth], mine, run, t, start, tiles.starts[u + 1] - start)
         finish(progress, u)
-        team.clock[worker, WAITING] += ready - begin
-        team.clock[worker, FORWARD] += ticks() - ready
+        schedule.clock[worker, WAITING] += ready - begin
+        schedule.clock[worker, FORWARD] += ticks() - ready
 
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, progress: Array, team: Schedule, sums: Array, losses: Array, states: Array,
+    worker: int, claims: Array, progress: Array, schedule: Schedule, sums: Array, losses: Array, states: Array,
     values: Array, adjoint: Array, run: Automaton, back: Backward, tiles: Tiles,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
     units, channels, program, lanes = tiles.starts.size - 1, states.shape[1], run.program, run.lanes
     mine, gradients = values[worker], adjoint[worker]
-    first = worker * units // team.workers
+    first = worker * units // schedule.workers
     level = cursor = 0
     while level < 2 * run.steps - 1:
         cursor = take(claims, level, cursor, first)
         if cursor == units:
             level, cursor = level + 1, 0
             continue
-        u = preferred(unit_at(cursor, first, units), tiles, team)
+        u = preferred(unit_at(cursor, first, units), tiles, schedule)
         begin = ticks()
         wait_for_neighbours(progress, tiles, u, level)
         ready = ticks()
@@ -290,6 +290,6 @@ def gradient_worker(
             for i in range(out.size):
                 out[i] = gradients[i]
         finish(progress, u)
-        team.clock[worker, WAITING] += ready - begin
-        team.clock[worker, FORWARD] += halfway - ready
-        team.clock[worker, BACKWARD] += ticks() - halfway
+        schedule.clock[worker, WAITING] += ready - begin
+        schedule.clock[worker, FORWARD] += halfway - ready
+        schedule.clock[worker, BACKWARD] += ticks() - halfway

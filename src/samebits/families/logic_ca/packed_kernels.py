@@ -177,14 +177,14 @@ def run_band(
 
 @kernel
 def packed_worker(
-    worker: int, claims: Array, progress: Array, team: Schedule, planes: Array, scratch: Array, circuit: Placement,
+    worker: int, claims: Array, progress: Array, schedule: Schedule, planes: Array, scratch: Array, circuit: Placement,
     board: Board, first_step: int, steps: int,
 ) -> None:  # fmt: skip
     """Run `steps` steps from first_step on; the bands of a sample are a group."""
     bands, words, width, periodic, stores = board.bands, board.words, board.width, board.periodic, circuit.stores
     per_sample, height, mine = bands.size - 1, bands[-1], scratch[worker]
     units = planes.shape[1] * per_sample
-    first = worker * units // team.workers
+    first = worker * units // schedule.workers
     level = cursor = 0
     while level < steps:
         cursor = take(claims, level, cursor, first)
@@ -215,5 +215,5 @@ def packed_worker(
             if periodic and y + rows == height:
                 copy(plane[:words], out[out.size - words :])
         finish(progress, sample)
-        team.clock[worker, WAITING] += ready - begin
-        team.clock[worker, FORWARD] += ticks() - ready
+        schedule.clock[worker, WAITING] += ready - begin
+        schedule.clock[worker, FORWARD] += ticks() - ready

@@ -123,7 +123,7 @@ def check_rows(rows: tuple[str, ...]) -> None:
         strange = set(row) - known
         if strange:
             raise ValueError(
-                f"target row {number} holds {sorted(strange)[0]!r}; a cell is one of {' '.join(sorted(known))}; mend it"
+                f"target row {number} holds {sorted(strange)[0]!r}; a cell is one of {' '.join(sorted(known))}; fix it"
             )
     used = set("".join(rows))
     if used <= {EMPTY}:
