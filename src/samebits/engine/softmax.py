@@ -1,6 +1,7 @@
-"""Softmax of a row and its way back: the one place for both. Rows are padded to whole vectors of LANES numbers.
+"""Softmax of a row and its way back: the one place for all of them.
 
-The chain: the largest is subtracted, e^x summed in SUMS running sums (simd.py), and each e^x multiplied by 1 / Σ.
+The chain: the largest is subtracted, the e^x are summed, and each is multiplied by 1 / Σ. Long rows are summed in SUMS
+running sums (simd.py); the few classes of a head, one after the other, by whoever has the row.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from samebits.engine.simd import I64, LANES, exp
+from samebits.engine.arrays import Array
+from samebits.engine.jit import kernel
+from samebits.engine.simd import I64, LANES, exp, largest, total
 
 if numba.config.DISABLE_JIT:
     from samebits.engine.simd import memory_from
@@ -105,3 +108,58 @@ else:
             return context.get_dummy_value()
 
         return types.void(slopes, chances, size, size), codegen
+
+
+@kernel
+def softmax_row(row: Array) -> tuple[float, float]:
+    """A row of any length → its softmax; its largest number and the sum of e^(x − largest), both as they were."""
+    top = largest(row)
+    for i in range(row.size):
+        row[i] = exp(row[i] - top)
+    sums = total(row)
+    share = row.dtype.type(1) / sums
+    for i in range(row.size):
+        row[i] *= share
+    return top, sums
+
+
+@kernel
+def softmax_segments(rows: Array, sizes: tuple[int, ...]) -> None:
+    """Every row (n, Σ sizes) → the softmax of each of its segments of a few numbers; a size may be 0."""
+    for i in range(rows.shape[0]):
+        begin = 0
+        for size in sizes:
+            row = rows[i, begin : begin + size]
+            begin += size
+            if size > 0:
+                top = row[0]
+                for j in range(1, size):
+                    if not row[j] <= top:  # so that a NaN wins
+                        top = row[j]
+                for j in range(size):
+                    row[j] -= top
+    flat = rows.reshape(-1)
+    for j in range(flat.size):
+        flat[j] = exp(flat[j])
+    for i in range(rows.shape[0]):
+        begin = 0
+        for size in sizes:
+            row = rows[i, begin : begin + size]
+            begin += size
+            if size > 0:
+                sums = row[0]
+                for j in range(1, size):
+                    sums += row[j]
+                share = rows.dtype.type(1) / sums
+                for j in range(size):
+                    row[j] *= share
+
+
+@kernel
+def softmax_segment_backward(out: Array, chances: Array, slopes: Array, weight: float) -> None:
+    """out = weight · chances · (slopes − Σ chances·slopes), a few numbers."""
+    mean = slopes.dtype.type(0)
+    for k in range(out.size):
+        mean += chances[k] * slopes[k]
+    for k in range(out.size):
+        out[k] = weight * chances[k] * (slopes[k] - mean)

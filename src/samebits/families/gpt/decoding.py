@@ -18,6 +18,7 @@ from samebits.engine.gemm import DEPTH, ROWS, multiply, panel_size
 from samebits.engine.jit import fragment, kernel, routine
 from samebits.engine.rng import philox
 from samebits.engine.simd import dot, exp, fused, largest, total
+from samebits.engine.softmax import softmax_row
 from samebits.engine.sync import claim
 from samebits.families.gpt.config import SAMPLE
 from samebits.families.gpt.kernels import norm_forward, square_relu_forward
@@ -93,14 +94,11 @@ def attend(y: Array, q: Array, keys: Array, values: Array, scores: Array, H: int
         for j in range(scores.size):
             key = keys[j, h * d : h * d + d]
             scores[j] = dot(query, key) * scale
-        top = largest(scores)
-        for j in range(scores.size):
-            scores[j] = exp(scores[j] - top)
-        share = y.dtype.type(1) / total(scores)
+        softmax_row(scores)
         for k in range(0, scores.size, DEPTH):  # the chains of a product, panel by panel
             sums[:] = 0
             for j in range(k, min(k + DEPTH, scores.size)):
-                weight, value = scores[j] * share, values[j, h * d : h * d + d]
+                weight, value = scores[j], values[j, h * d : h * d + d]
                 for i in range(d):
                     sums[i] = fused(weight, value[i], sums[i])
             for i in range(d):

@@ -21,7 +21,8 @@ from samebits.engine.elementary import log
 from samebits.engine.gemm import multiply_packed, multiply_transposed, transposed_size
 from samebits.engine.jit import fragment, kernel
 from samebits.engine.rng import philox
-from samebits.engine.simd import dot, exp, fused, largest, total
+from samebits.engine.simd import dot, fused
+from samebits.engine.softmax import softmax_row
 from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, ticks
 from samebits.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 from samebits.families.gpt.config import DROPOUT
@@ -232,25 +233,18 @@ def forward(
 @kernel
 def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
     """Summed nats, counted targets and right guesses; logits become dloss/dlogits. Targets of −1 do not count."""
-    M, V = logits.shape
     flat = targets.reshape(-1)
     loss, counted, hits = 0.0, 0, 0
-    for m in range(M):
+    for m in range(logits.shape[0]):
         row, target = logits[m], flat[m]
         if target < 0:
             row[:] = 0
             continue
-        top = largest(row)
-        hits += row[target] == top
-        wanted = row[target] - top
-        for i in range(V):
-            row[i] = exp(row[i] - top)
-        sums = total(row)
-        share = logits.dtype.type(1) / sums
-        for i in range(V):
-            row[i] *= share
+        wanted = row[target]
+        top, sums = softmax_row(row)
+        hits += wanted == top
         row[target] -= logits.dtype.type(1)
-        loss += log(np.float64(sums)) - np.float64(wanted)
+        loss += log(np.float64(sums)) - np.float64(wanted - top)
         counted += 1
     return loss, counted, hits
 

@@ -1,4 +1,4 @@
-"""From a node's logits to probabilities, head by head, and to the loss and its gradient."""
+"""From a node's probabilities, head by head, to the loss and its gradient."""
 
 from __future__ import annotations
 
@@ -7,42 +7,9 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.elementary import log
 from samebits.engine.jit import kernel
-from samebits.engine.simd import exp
 from samebits.families.graph.store import Store
 
 LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number
-
-
-@kernel
-def softmax_heads(logits: Array, heads: tuple[int, int, int, int]) -> None:
-    """Logits (n, C) become probabilities, head by head."""
-    for i in range(logits.shape[0]):
-        begin = 0
-        for size in heads:
-            row = logits[i, begin : begin + size]
-            begin += size
-            if size > 0:
-                largest = row[0]
-                for j in range(1, size):
-                    if not row[j] <= largest:  # so that a NaN wins
-                        largest = row[j]
-                for j in range(size):
-                    row[j] -= largest
-    flat = logits.reshape(-1)
-    for j in range(flat.size):
-        flat[j] = exp(flat[j])
-    for i in range(logits.shape[0]):
-        begin = 0
-        for size in heads:
-            row = logits[i, begin : begin + size]
-            begin += size
-            if size > 0:
-                total = row[0]
-                for j in range(1, size):
-                    total += row[j]
-                scale = logits.dtype.type(1) / total
-                for j in range(size):
-                    row[j] *= scale
 
 
 @kernel

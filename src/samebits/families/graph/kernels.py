@@ -15,8 +15,9 @@ from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.merge import fold_up, is_awaited
 from samebits.engine.simd import fused
+from samebits.engine.softmax import softmax_segments
 from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, take, ticks, unit_at
-from samebits.families.graph.heads import cross_entropy, softmax_heads
+from samebits.families.graph.heads import cross_entropy
 from samebits.families.graph.products import multiply, multiply_transposed
 from samebits.families.graph.sinkhorn import structural_loss
 from samebits.families.graph.store import Sizes, Store, unit_size
@@ -256,7 +257,7 @@ def gradient_worker(
         network_forward(
             x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip
-        softmax_heads(logits, heads)
+        softmax_segments(logits, heads)
         halfway = ticks()
         loss = 0.0
         if sizes.sinkhorn > 0:
@@ -296,7 +297,7 @@ def evaluate_worker(
         network_forward(
             x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
         )  # fmt: skip
-        softmax_heads(logits, heads)
+        softmax_segments(logits, heads)
         i, exact = 0, 0
         for k in range(first, last):
             g = chosen[k]

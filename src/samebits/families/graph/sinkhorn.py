@@ -17,6 +17,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.jit import routine
 from samebits.engine.simd import exp
+from samebits.engine.softmax import softmax_segment_backward
 
 KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the action head
 
@@ -184,10 +185,6 @@ def structural_loss(
         cost_backward(da, dp, dcost, a, parents, next_parents, half)
         agreement_backward(dp, da, labels, next_labels, sizes.gives)
         for i in range(n):
-            mean = half - half
-            for k in range(A):
-                mean += mine[i, k] * dp[i, k]
-            for k in range(A):
-                dlogits[base + i, k] = weight * mine[i, k] * (dp[i, k] - mean)
+            softmax_segment_backward(dlogits[base + i], mine[i, :A], dp[i], weight)
         base += n
     return sizes.sinkhorn * loss

@@ -46,7 +46,7 @@ class Automaton(NamedTuple):
     neighbours: Array
     fire: Array
     steps: int
-    lanes: int  # most cells of a tile
+    cells: int  # most cells of a tile
 
 
 class Backward(NamedTuple):
@@ -59,24 +59,24 @@ class Backward(NamedTuple):
 
 
 @kernel
-def gather_patch(values: Array, state: Array, neighbours: Array, start: int, count: int, lanes: int) -> None:
-    """The tile's inputs, rows (position, channel). Lanes past the tile are 0, so that nothing stale is ever summed."""
+def gather_patch(values: Array, state: Array, neighbours: Array, start: int, count: int, cells: int) -> None:
+    """The tile's inputs, rows (position, channel). Cells past the tile are 0, so that nothing stale is ever summed."""
     channels = state.shape[0]
     for p in range(9):
         for c in range(channels):
-            plane, base = state[c], (p * channels + c) * lanes
-            for lane in range(count):
-                values[base + lane] = plane[neighbours[p, start + lane]]
-            for lane in range(count, lanes):
-                values[base + lane] = 0
+            plane, base = state[c], (p * channels + c) * cells
+            for cell in range(count):
+                values[base + cell] = plane[neighbours[p, start + cell]]
+            for cell in range(count, cells):
+                values[base + cell] = 0
 
 
 @kernel
 def forward_gates(
-    values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_lanes: int, lanes: int
+    values: Array, offsets: Array, numbers: Array, coef: Array, wide: int, wide_width: int, cells: int
 ) -> None:
     for g in range(offsets.shape[0]):
-        width = wide_lanes if g < wide else lanes
+        width = wide_width if g < wide else cells
         gate_forward(values, offsets[g, 0], offsets[g, 1], offsets[g, 2], coef[numbers[g, 3]], width)
 
 
@@ -89,15 +89,15 @@ def backward_gates(
     places: Array,
     coef: Array,
     wide: int,
-    wide_lanes: int,
-    lanes: int,
+    wide_width: int,
+    cells: int,
 ) -> None:
     """The same list in reverse."""
     for g in range(full.shape[0] - 1, -1, -1):
         q = full[g, 3]
         gate_backward(
             sums[q], adjoint, values, full[g, 0], full[g, 1],
-            places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_lanes if g < wide else lanes,
+            places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_width if g < wide else cells,
         )  # fmt: skip
 
 
@@ -123,12 +123,12 @@ def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: in
     """Cells that do not fire at CA step t keep their state, in all channels."""
     if fire.shape[0] == 0:
         return
-    cells = fire.shape[1]
+    grid = fire.shape[1]
     for c in range(outputs.shape[0]):
         base = outputs[c]
-        for lane in range(count):
-            if not fire[t, (start + lane) % cells]:
-                values[base + lane] = state[c, start + lane]
+        for cell in range(count):
+            if not fire[t, (start + cell) % grid]:
+                values[base + cell] = state[c, start + cell]
 
 
 @kernel
@@ -136,68 +136,68 @@ def pass_by_unfired(adjoint: Array, passed: Array, outputs: Array, fire: Array, 
     """… and pass their gradient straight through: it skips the gates and waits in `passed` for the step before."""
     if fire.shape[0] == 0:
         return
-    cells = fire.shape[1]
+    grid = fire.shape[1]
     for c in range(outputs.shape[0]):
         base = outputs[c]
-        for lane in range(count):
-            column = start + lane
-            if fire[t, column % cells]:
+        for cell in range(count):
+            column = start + cell
+            if fire[t, column % grid]:
                 passed[c, column] = 0
             else:
-                passed[c, column] = adjoint[base + lane]
-                adjoint[base + lane] = 0
+                passed[c, column] = adjoint[base + cell]
+                adjoint[base + cell] = 0
 
 
 @kernel
 def forward_tile(state_out: Array, state: Array, values: Array, run: Automaton, t: int, start: int, count: int) -> None:
     """CA step t of the cells start … start + count."""
     channels, program = state.shape[0], run.program
-    gather_patch(values, state, run.neighbours, start, count, run.lanes)
-    forward_gates(values, program.live, program.full, run.coef, program.wide, channels * run.lanes, run.lanes)
+    gather_patch(values, state, run.neighbours, start, count, run.cells)
+    forward_gates(values, program.live, program.full, run.coef, program.wide, channels * run.cells, run.cells)
     keep_unfired(values, program.live_outputs, state, run.fire, t, start, count)
     for c in range(channels):
-        for lane in range(count):
-            state_out[c, start + lane] = values[program.live_outputs[c] + lane]
+        for cell in range(count):
+            state_out[c, start + cell] = values[program.live_outputs[c] + cell]
 
 
 @kernel
 def gather_adjoint(
     adjoint: Array, outputs: Array, patches: Array, passed: Array, fire: Array, seats: Array,
-    start: int, count: int, lanes: int,
+    start: int, count: int, cells: int,
 ) -> None:  # fmt: skip
     """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
     channels, flat = outputs.shape[0], patches.reshape(-1)
     for c in range(channels):
         base = outputs[c]
-        for lane in range(count):
-            total = flat[seats[0, start + lane] + c * lanes]
+        for cell in range(count):
+            total = flat[seats[0, start + cell] + c * cells]
             for p in range(1, 9):
-                total += flat[seats[p, start + lane] + (p * channels + c) * lanes]
-            adjoint[base + lane] = total
+                total += flat[seats[p, start + cell] + (p * channels + c) * cells]
+            adjoint[base + cell] = total
         if fire.shape[0] > 0:
-            for lane in range(count):
-                adjoint[base + lane] += passed[c, start + lane]
-        for lane in range(count, lanes):
-            adjoint[base + lane] = 0
+            for cell in range(count):
+                adjoint[base + cell] += passed[c, start + cell]
+        for cell in range(count, cells):
+            adjoint[base + cell] = 0
 
 
 @kernel
 def loss_tile(
     adjoint: Array, outputs: Array, values: Array, full_outputs: Array, targets: Array,
-    start: int, count: int, lanes: int,
+    start: int, count: int, cells: int,
 ) -> float:  # fmt: skip
     """Σ (y − target)² over the tile's target channels, and its derivative."""
     loss = 0.0
     for c in range(outputs.shape[0]):
-        row, slope = values[full_outputs[c] :], adjoint[outputs[c] : outputs[c] + lanes]
-        for lane in range(lanes):
-            slope[lane] = 0
+        row, slope = values[full_outputs[c] :], adjoint[outputs[c] : outputs[c] + cells]
+        for cell in range(cells):
+            slope[cell] = 0
         if c < targets.shape[0]:
-            for lane in range(count):
-                slope[lane] = row[lane] - targets[c, start + lane]
+            for cell in range(count):
+                slope[cell] = row[cell] - targets[c, start + cell]
             loss += wide_squares(slope)
-            for lane in range(count):
-                slope[lane] += slope[lane]
+            for cell in range(count):
+                slope[cell] += slope[cell]
     return loss
 
 
@@ -245,7 +245,7 @@ def gradient_worker(
     values: Array, adjoint: Array, run: Automaton, back: Backward, tiles: Tiles,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
-    units, channels, program, lanes = tiles.starts.size - 1, states.shape[1], run.program, run.lanes
+    units, channels, program, cells = tiles.starts.size - 1, states.shape[1], run.program, run.cells
     mine, gradients = values[worker], adjoint[worker]
     first = worker * units // schedule.workers
     level = cursor = 0
@@ -265,26 +265,26 @@ def gradient_worker(
             halfway = ticks()
         else:
             t = 2 * run.steps - 2 - level
-            gather_patch(mine, states[t], run.neighbours, start, count, lanes)
-            forward_gates(mine, program.full, program.full, run.coef, program.wide, channels * lanes, lanes)
+            gather_patch(mine, states[t], run.neighbours, start, count, cells)
+            forward_gates(mine, program.full, program.full, run.coef, program.wide, channels * cells, cells)
             halfway = ticks()
             if t == run.steps - 1:
                 sums[u] = 0
                 keep_unfired(mine, program.full_outputs, states[t], run.fire, t, start, count)
                 losses[u, 0] = loss_tile(
-                    gradients, program.adjoint_outputs, mine, program.full_outputs, back.targets, start, count, lanes
+                    gradients, program.adjoint_outputs, mine, program.full_outputs, back.targets, start, count, cells
                 )
             else:
                 gather_adjoint(
                     gradients, program.adjoint_outputs, back.patches[(t + 1) % 2], back.passed[(t + 1) % 2], run.fire,
-                    back.seats, start, count, lanes,
+                    back.seats, start, count, cells,
                 )  # fmt: skip
             pass_by_unfired(gradients, back.passed[t % 2], program.adjoint_outputs, run.fire, t, start, count)
             for block in program.unread:
-                for lane in range(lanes):
-                    gradients[block + lane] = 0
+                for cell in range(cells):
+                    gradients[block + cell] = 0
             backward_gates(
-                sums[u], gradients, mine, program.full, program.adjoint, run.coef, program.wide, channels * lanes, lanes
+                sums[u], gradients, mine, program.full, program.adjoint, run.coef, program.wide, channels * cells, cells
             )
             out = back.patches[t % 2, u].reshape(-1)
             for i in range(out.size):
