@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -11,17 +12,26 @@ from xml.etree import ElementTree
 
 from tests import test_contract
 from tests.helpers import TIMEOUT
-from tests.pages import ROOT, items
+from tests.pages import ROOT, blocks, items
+from tests.wheels import install
 
 PAGE = "docs/new-family.md"
-CANNOT_RUN = {"make test": "it is what runs this test"}
+CANNOT_RUN = {
+    "make test": "it is what runs this test",
+    "pip install ./samebits-mlp": "it needs a network; `install` does the same",
+    "python -m samebits.verify.canary": "it trains every task of every family",
+}
+OTHER_CPU = "samebits verify spirals --cpus haswell"
+if platform.machine().lower() not in ("x86_64", "amd64"):
+    CANNOT_RUN[OTHER_CPU] = "another type of x86-64 is no other type of this CPU"
+VERIFY = "samebits verify spirals --gradients"
 
 
 def type_in(place, command):
     """A shell line, as typed, where `samebits` and `python` are the copy's."""
     env = {
         **os.environ,
-        "PYTHONPATH": str(place / "src"),
+        "PYTHONPATH": os.pathsep.join([str(place / "src"), str(place / "packages")]),
         "SAMEBITS_CACHE_DIR": str(place / "cache"),
         "PYTEST_ADDOPTS": f"-p no:cacheprovider --junit-xml={place / 'report.xml'}",
     }
@@ -51,26 +61,36 @@ def passed(place):
     return {name.partition("[")[0] for name in names}
 
 
+def follow(place, said):
+    """Write the files and type the commands; what each printed, and the contract tests that passed."""
+    printed, ran = {}, []
+    for kind, text, heading in said:
+        if kind == "python":
+            (place / re.search(r"`(.+)`", heading)[1]).write_text(text, encoding="utf-8")
+        elif text == "samebits tasks" or (
+            len(text.split()) > 2 and text not in CANNOT_RUN
+        ):  # `samebits eval` is a name
+            done = type_in(place, text)
+            assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+            printed[text] = done.stdout
+            if "pytest" in text:
+                ran.append(passed(place))
+    return printed, ran
+
+
 def test_the_page_makes_a_family_that_keeps_the_contract(tmp_path):
     for folder in ("src", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     said = items(PAGE)
     assert set(CANNOT_RUN) <= {item.text for item in said}
-    printed, ran = {}, []
-    for kind, text, heading in said:
-        if kind == "python":
-            (tmp_path / re.search(r"`(.+)`", heading)[1]).write_text(text, encoding="utf-8")
-        elif text not in CANNOT_RUN and len(text.split()) > 2:  # `samebits eval` alone is a name
-            done = type_in(tmp_path, text)
-            assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-            printed[text] = done.stdout
-            if "pytest" in text:
-                ran.append(passed(tmp_path))
+    moved = [item for item in said if item.heading.startswith("8.")]
+    printed, ran = follow(tmp_path, [item for item in said if item not in moved])
     assert ran == [contract_tests(), contract_tests("jit_off")]
-    assert "the same bits for 1, 2, 3, 5 workers" in printed["samebits verify spirals --gradients"]
+    assert "the same bits for 1, 2, 3, 5 workers" in printed[VERIFY]
+    assert OTHER_CPU in CANNOT_RUN or "the same bits compiled for 1 other types of CPU" in printed[OTHER_CPU]
     assert re.search(r"│ 10,000 │ +0 │", printed["samebits eval runs/spirals"])  # what `expect` says
-    assert "spirals" in type_in(tmp_path, "samebits tasks").stdout
+    assert "spirals" in printed["samebits tasks"]
     linted = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--no-cache", "src/samebits/families/mlp", "tests/families/mlp"],
         cwd=tmp_path, capture_output=True, text=True,
@@ -80,3 +100,15 @@ def test_the_page_makes_a_family_that_keeps_the_contract(tmp_path):
     others = "tests/engine/test_imports.py tests/bench/test_contest.py tests/bench/test_measurements.py"
     kept = type_in(tmp_path, f"python -m pytest {others} -k 'import or every_family or unknown_name or everything'")
     assert kept.returncode == 0, kept.stdout
+
+    # The same family as a package: the same bits.
+    first = [item for item in moved if not item.text.startswith("samebits")]
+    follow(tmp_path, first)
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    (project,) = (block for _, language, block in blocks(page) if language == "toml")
+    (tmp_path / "samebits-mlp/pyproject.toml").write_text(project, encoding="utf-8")
+    assert "spirals" not in type_in(tmp_path, "samebits tasks").stdout
+    install(tmp_path / "samebits-mlp", tmp_path / "packages")
+    again, _ = follow(tmp_path, [item for item in moved if item not in first])
+    assert "spirals" in again["samebits tasks"]
+    assert again[VERIFY] == printed[VERIFY]

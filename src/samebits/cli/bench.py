@@ -21,12 +21,14 @@ from samebits.report.benchmarks import plot_bench
 
 PLOTS = Path("benchmarks/plots")
 STEPS = 50
-NAMES = ", ".join(measurements())
 
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help=f"a task (its training step; see: samebits tasks), {NAMES}", metavar="[TASK]")
+        str | None,
+        typer.Argument(
+            help="a task (its training step; see: samebits tasks), or a measurement such as distances", metavar="[TASK]"
+        ),
     ] = None,
     preset: PresetOption = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
@@ -37,7 +39,7 @@ def bench(
     batch_size: BatchOption = None,
     setting: SetOption = None,
     peers: Annotated[
-        bool, typer.Option("--peers", help=f"also time the other systems that are installed ({NAMES}: always)")
+        bool, typer.Option("--peers", help="also time the other systems that are installed (measurements: always)")
     ] = False,
     copies: Annotated[
         bool, typer.Option("--copies", help="also time independent single-worker copies side by side")
@@ -52,7 +54,8 @@ def bench(
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
-        raise SamebitsError(f"bench takes one of: a TASK, {NAMES}, --all, --tables; see samebits bench --help")
+        named = ", ".join(measurements())
+        raise SamebitsError(f"bench takes one of: a TASK, {named}, --all, --tables; see samebits bench --help")
     counts = worker_counts(workers)
     chosen = preset or batch_size or setting or copies
     if name is None:

@@ -34,6 +34,8 @@ def sources() -> Iterator[tuple[str, Path]]:
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             for path in sorted(Path(folder).rglob("*.py")):
                 yield f"{name}:{path.relative_to(folder).as_posix()}", path
+        if spec and spec.origin and spec.submodule_search_locations is None:  # a module, not a package
+            yield f"{name}.py", Path(spec.origin)
 
 
 def source_hash() -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 LANES = 16  # numbers a vector; narrower machines split it
@@ -197,6 +198,14 @@ else:
 
         return x(x), codegen
 
+    def check_rows(*rows: Any) -> None:
+        """What is added up is read from an address on: of a column or of another type that would be other numbers."""
+        for row in rows:
+            if row.ndim != 1 or row.layout != "C" or row.dtype != rows[0].dtype:
+                raise TypingError(
+                    f"a sum over rows takes contiguous vectors of one type, not {', '.join(map(str, rows))}"
+                )
+
     def reduction(accumulate: Callable[..., Any], wide: bool = False) -> Callable[..., Any]:
         """An intrinsic's code: `accumulate(emit, sum, numbers …)` over contiguous rows of one length, in SUMS sums."""
 
@@ -240,16 +249,19 @@ else:
     @intrinsic
     def total(typing: Any, x: Any) -> Any:
         """The sum of a contiguous vector: SUMS running sums, folded by halves."""
+        check_rows(x)
         return x.dtype(x), reduction(lambda emit, sums, a: emit.builder.fadd(sums, a))
 
     @intrinsic
     def dot(typing: Any, x: Any, y: Any) -> Any:
-        """Σ x·y in the same order, each term fused."""
+        """Σ x·y in the same order, each term fused; y is as long as x."""
+        check_rows(x, y)
         return x.dtype(x, y), reduction(lambda emit, sums, a, b: emit.multiply_add(a, b, sums))
 
     @intrinsic
     def wide_squares(typing: Any, x: Any) -> Any:
         """Σ x² in float64, in the same order."""
+        check_rows(x)
         return types.float64(x), reduction(lambda emit, sums, a: emit.multiply_add(a, a, sums), wide=True)
 
     @intrinsic

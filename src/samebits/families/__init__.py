@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from samebits.config import TrainConfig
 from samebits.engine.family import Family, Task
@@ -23,7 +23,7 @@ def discover() -> dict[str, Family]:
             family: Family = importlib.import_module(f"{__name__}.{module.name}.family").FAMILY
             found[family.name] = family
     for entry in sorted(entry_points(group=FAMILIES), key=lambda entry: entry.name):
-        family = entry.load()
+        family = _load(entry)
         taken = {task for other in found.values() for task in other.tasks} & set(family.tasks)
         if family.name in found or taken:
             what = f"the tasks {', '.join(sorted(taken))}" if taken else f"the name {family.name}"
@@ -32,6 +32,23 @@ def discover() -> dict[str, Family]:
             )
         found[family.name] = family
     return found
+
+
+def _load(entry: EntryPoint) -> Family:
+    """What a package of somebody else's brings: it may be broken, or made for another version."""
+    try:
+        family = entry.load()
+    except Exception as error:
+        raise SamebitsError(
+            f"the family {entry.value} cannot be loaded ({type(error).__name__}: {error}); "
+            "update its package or uninstall it"
+        ) from error
+    if not isinstance(family, Family):
+        raise SamebitsError(
+            f"the entry point {entry.value} is a {type(family).__name__}; it must be a samebits.engine.family.Family; "
+            "update its package or uninstall it"
+        )
+    return family
 
 
 def find_task(name: str) -> tuple[Family, Task]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from samebits import api
 from samebits.engine.kernel_cache import cache_bases
@@ -78,7 +79,10 @@ def start(cpu: str, cases: Sequence[Case]) -> subprocess.Popen[str]:
         **({"SAMEBITS_CACHE_DIR": str(Path(base) / f"cpu-{cpu}")} if base else {}),
     }
     if not TYPES[cpu]:
-        env["NPY_DISABLE_CPU_FEATURES"] = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+        # NumPy is asked for the names: its versions have others, and one that it does not know is passed over.
+        found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+        wide = [name for name in found if name.startswith("AVX512") or name == "X86_V4"]
+        env["NPY_DISABLE_CPU_FEATURES"] = " ".join(wide)
     command = [sys.executable, "-m", "samebits.verify.cpus", json.dumps(cases)]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -1,0 +1,1 @@
+"""A family in a package of its own."""
