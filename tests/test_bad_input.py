@@ -116,7 +116,7 @@ CASES = {
     "init-from where there is none": ([*TRAIN, "--init-from", "x"], "--init-from", "life", "leave it out"),
     "config that is not there": ([*TRAIN, "--config", "none.toml"], "none.toml", "name a TOML file"),
     "config a folder": ([*TRAIN, "--config", "full"], "cannot read full", "name a TOML file"),
-    "config not TOML": ([*TRAIN, "--config", "unclosed.toml"], "unclosed.toml", "line 2", "mend that line"),
+    "config not TOML": ([*TRAIN, "--config", "unclosed.toml"], "unclosed.toml", "line 2", "fix that line"),
     "config not text": ([*TRAIN, "--config", "binary.toml"], "binary.toml", "name a TOML file"),
     "config with a misspelt key": ([*TRAIN, "--config", "unknown.toml"], "'weight_decoy'", "mean weight_decay"),
     "resume nothing": (["resume", "none"], "none does not exist", "samebits train"),
@@ -316,7 +316,7 @@ def test_an_edited_config_is_refused(place, reference):
         ('family = "logic_ca"', 'family = "gpt5"', ("'gpt5'", "known: ", "logic_ca")),
         ("batch_size = 20", "batch_size = -1", ("batch_size is -1",)),
         ("batch_size = 20", "bach_size = 20", ("'bach_size'", "did you mean batch_size")),
-        ("[config]", "[config", ("config.toml is not valid TOML", "mend that line")),
+        ("[config]", "[config", ("config.toml is not valid TOML", "fix that line")),
     ],
 )
 def test_a_spoilt_config_is_refused(place, old, new, words):

@@ -12,6 +12,7 @@ import pytest
 from samebits import api, bits
 from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
+from samebits.families import built_in
 from samebits.families.gpt.generated import documents
 from samebits.verify import canary, cpus
 from tests.helpers import samebits_here, weights_line
@@ -23,11 +24,11 @@ TYPES = ("haswell", "x86-64-v3", "skylake-avx512")  # AVX2, a plain one, AVX-512
 def test_every_canary_is_published_under_the_number_of_these_bits():
     stored = json.loads(bits.FILE.read_text(encoding="utf-8"))
     assert stored["bits"] == bits.BITS
-    assert set(stored["canaries"]) == set(canary.names())
+    assert set(stored["canaries"]) == set(canary.names(built_in()))
     assert len(set(stored["canaries"].values())) == len(stored["canaries"])
 
 
-@pytest.mark.parametrize("name", canary.names())
+@pytest.mark.parametrize("name", canary.names(built_in()))
 def test_bits_are_as_published(name):
     """A change of bits is a change of version: raise BITS, publish anew, say so in CHANGELOG and docs/bits.md."""
     assert canary.canary(name) == bits.published()[name]
@@ -38,7 +39,7 @@ def test_the_bits_of_other_cpus_are_as_published(cpu):
     can, cannot = cpus.usable([cpu])
     if cannot:
         pytest.skip(f"this machine has no instructions of {cpu}")
-    names = canary.names()
+    names = canary.names(built_in())
     found = cpus.collect(cpus.start(cpu, [cpus.Case(name) for name in names]))
     assert dict(zip(names, found, strict=True)) == bits.published()
     assert can == [cpu]

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import samebits as api
 from samebits.bench import contest
 from samebits.cli import app
+from samebits.cli.train import interrupts
 from samebits.engine import train as loop
 from samebits.engine.params import weights_hash
 from samebits.verify import bits
@@ -203,7 +204,7 @@ def test_verify_finds_one_hash(tmp_path):
 def test_verify_fails_when_one_count_gives_other_bits(monkeypatch, part):
     """Exit 1, and says so: for other weights, and for the same weights with other metrics."""
 
-    def pretend(family, config, workers, steps):
+    def pretend(family, config, workers, steps, share_little):
         found = ["a" * 64, "b" * 64]
         found[part] = "c" * 64 if workers == 2 else found[part]
         return tuple(found)
@@ -262,7 +263,7 @@ def test_doctor_finds_the_promise_kept(tmp_path):
 
 
 def test_doctor_fails_when_bits_differ(monkeypatch):
-    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, steps: (f"{workers}", "same"))
+    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers}", "same"))
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 1
     assert "the promise is broken here" in done.stdout
@@ -298,7 +299,7 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
 
 
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
-    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, steps: (f"{workers}", "same"))
+    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers}", "same"))
     done = samebits_here("bench", "life", "--preset", "small", cwd=tmp_path)
     assert done.returncode == 2
     assert "different bits" in done.stderr
@@ -427,16 +428,27 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path):
 
 
 def test_the_second_ctrl_c_quits_at_once(monkeypatch, capsys):
-    quits = []
-    monkeypatch.setattr(loop.os, "_exit", quits.append)
+    def leave(code):
+        raise SystemExit(code)  # the real one does not come back either
+
+    monkeypatch.setattr("os._exit", leave)
     before = signal.getsignal(signal.SIGINT)
-    with loop.Interrupts() as interrupts:
-        assert not interrupts.asked
+    with interrupts() as asked:
+        assert not asked.asked
         signal.raise_signal(signal.SIGINT)
-        assert interrupts.asked
-        assert quits == []
+        assert asked.asked
         assert "stopping after this step" in capsys.readouterr().err
-        signal.raise_signal(signal.SIGINT)
-        assert quits == [130]
+        with pytest.raises(SystemExit, match="130"):
+            signal.raise_signal(signal.SIGINT)
         assert "stopped at once" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_in_a_program_of_somebody_elses_the_second_ctrl_c_is_pythons(capsys):
+    """Nothing is printed, and nothing ends the program."""
+    with loop.Interrupts() as asked:
+        signal.raise_signal(signal.SIGINT)
+        assert asked.asked
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert capsys.readouterr() == ("", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import torch
 
 from samebits import api
 from samebits.config import override
+from samebits.engine import dispatch
 from samebits.engine.params import spans, views, weights_hash
 from samebits.engine.train import Trainer, resolve
 from samebits.engine.workers import Workers
+from samebits.verify import bits
 from samebits.verify.bits import compare
 from samebits.verify.gradients import compiled_gradient, finite_difference_error, spread_params
 
@@ -113,20 +116,37 @@ def test_one_step_changes_every_parameter_that_can_change(family, task):
     assert not changed[size == 0].any()
 
 
+class LateCaller(Workers):
+    """The caller takes part once another worker has begun: it would often be done before they are awake."""
+
+    def join(self):
+        if self.count > 1 and self._posted:
+            first = int(self._board[dispatch.POSTS]) - len(self._posted)
+            state = self._board[dispatch.base_of(first) + dispatch.STATE :][:1]
+            while not state[0] & (dispatch.INSIDE | dispatch.CLOSED | dispatch.ALONE):
+                time.sleep(0)
+        super().join()
+
+
 @pytest.mark.parametrize("batch_size", [1, 5])
-def test_the_same_bits_for_any_worker_count(family, task, batch_size):
+def test_the_same_bits_for_any_worker_count(family, task, batch_size, monkeypatch):
+    """Work this small is for one worker alone unless told otherwise: shared all the same, and as it would be."""
+    monkeypatch.setattr(bits, "Workers", LateCaller)
     config = override(small(family, task), {"batch_size": batch_size})
-    assert len(set(compare(family, config, COUNTS, 3).values())) == 1
+    shared = compare(family, config, COUNTS, 3, share_little=True)
+    assert len({*shared.values(), *compare(family, config, (2,), 3).values()}) == 1
 
 
 def test_seed_and_step_decide_the_batch_and_nothing_else(family, task):
-    def drawn(seed, step):
-        config = override(small(family, task), {"seed": seed})
+    def drawn(seed, step, **settings):
+        config = override(small(family, task), {"seed": seed, **settings})
         return pickle.dumps(family.batch(config, family.load(config), step).arrays)
 
-    assert drawn(11, 4) == drawn(11, 4)
-    # A task with one fixed start has the same batch at every step and seed; any other differs in both.
-    assert (drawn(11, 4) != drawn(12, 4)) == (drawn(11, 4) != drawn(11, 5))
+    first = drawn(11, 4)
+    assert drawn(11, 4) == first
+    assert drawn(11, 4, micro_batches=3, slot_memory=99, log_every=7, checkpoint_every=3, keep=1) == first
+    differs = {"seed": drawn(12, 4) != first, "step": drawn(11, 5) != first}
+    assert differs == dict.fromkeys(differs, not family.tasks[task].one_batch)
 
 
 def test_waves_and_micro_batches_change_no_bit(family, task):

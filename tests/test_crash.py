@@ -326,7 +326,7 @@ def test_a_kill_at_any_moment_of_setting_aside(two, tmp_path, monkeypatch):
 
 
 def test_a_kill_at_any_moment_of_tidying(two, tmp_path, monkeypatch):
-    """Killed between the renames of replacing, then killed again while that is mended."""
+    """Killed between the renames of replacing, then killed again while that is repaired."""
     old = contents(two)
     (two / "step-2").rename(two / ".step-2.replaced")
     shutil.copytree(two / "step-1", two / ".step-2.partial")

@@ -22,7 +22,7 @@ from PIL import Image
 
 import samebits as package
 from samebits import api
-from samebits.bench.measurements import MEASUREMENTS
+from samebits.bench.measurements import measurements
 from samebits.cli import app
 from samebits.config import override
 from tests.helpers import TIMEOUT, samebits_here
@@ -82,7 +82,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(
         bench, "bench_task", lambda task, preset, counts, steps, given, *more: short(task, preset, given)
     )
-    monkeypatch.setattr(bench, "bench_measurement", lambda name, *more: MEASUREMENTS[name])
+    monkeypatch.setattr(bench, "bench_measurement", lambda name, *more: measurements()[name])
     monkeypatch.setattr(verify, "PEER_THREADS", (1,))
     return tmp_path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,10 @@ import pytest
 from samebits.bench import bounds, contest, runner
 from samebits.bench.cases import compared
 from samebits.bench.contest import Contestant, compare_with_ideal, open_field, prove, torch_hashes
-from samebits.bench.peers import PEERS, Peer
 from samebits.bench.profile import peak_megabytes
 from samebits.bench.runner import Spec
 from samebits.config import override
+from samebits.engine.parts import Bench, Peer
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 
@@ -40,7 +41,7 @@ def test_ratios():
 
 
 def test_a_peer_with_other_losses_is_left_out():
-    peer = next(peer for peer in PEERS["logic_ca"] if peer.module == "logic_torch")
+    peer = next(peer for peer in FAMILY.bench.peers if "torch" in peer.needs)
     with open_field(FAMILY, CONFIG, lambda text: None) as field:
         row = field.enter_peer(peer, 1, [1.0, 2.0, 3.0])
         assert row is not None
@@ -60,9 +61,9 @@ def test_a_peer_that_is_not_there_or_breaks_is_named_and_no_error():
     with open_field(FAMILY, CONFIG, lambda text: None) as field:
         absent = field.enter_peer(Peer("nobody", "x", ("samebits_has_no_such_package",), {}), 1, [])
         assert absent == {"system": "nobody", "threads": 1, "absent": "samebits_has_no_such_package not installed"}
-        broken = field.enter_peer(Peer("broken", "no_such_module", (), {}), 1, [])
+        broken = field.enter_peer(Peer("broken", "samebits.no_such_module", (), {}), 1, [])
         assert broken is not None
-        assert "No module named 'samebits.bench.peers.no_such_module'" in broken["absent"]
+        assert "No module named 'samebits.no_such_module'" in broken["absent"]
 
 
 def test_peak_memory_is_of_the_measuring_process_alone():
@@ -94,7 +95,7 @@ def test_a_measuring_process_that_dies_between_turns_is_an_error():
 
 def test_nothing_wrong_is_timed(monkeypatch):
     assert prove(FAMILY, TASK, CONFIG, [1, 2])["largest_gradient_error"] < 1e-6
-    wrong = FAMILY.__class__(**{**vars(FAMILY), "reference": lambda *ignored: 1.0})
+    wrong = replace(FAMILY, reference=lambda *ignored: 1.0)
     with pytest.raises(SamebitsError, match=r"the reference says 1\.0"):
         prove(wrong, TASK, CONFIG, [1])
     monkeypatch.setattr(contest, "finite_difference_error", lambda family, config: 1e-3)
@@ -104,9 +105,9 @@ def test_nothing_wrong_is_timed(monkeypatch):
 
 def test_hashes_need_a_pytorch_peer(monkeypatch):
     """What is missing is named, with the command that installs it; a family without a peer is told so."""
-    nameless = FAMILY.__class__(**{**vars(FAMILY), "name": "nameless"})
-    with pytest.raises(SamebitsError, match="nameless has no PyTorch peer; leave --peers out"):
-        torch_hashes(nameless, CONFIG, [1], 1)
+    alone = replace(FAMILY, name="alone", bench=Bench())
+    with pytest.raises(SamebitsError, match="alone has no PyTorch peer; leave --peers out"):
+        torch_hashes(alone, CONFIG, [1], 1)
     graph, _ = find_task("boolean")
     for absent, names in ((["torch_geometric"], "torch-geometric"), (["torch", "networkx"], "torch networkx")):
         monkeypatch.setattr(contest, "missing", lambda peer, absent=absent: absent)
@@ -120,21 +121,22 @@ def test_every_package_of_a_peer_is_in_an_extra_of_ours():
         "optional-dependencies"
     ]
     held = {re.split("[<>=]", name)[0].replace("-", "_") for name in (*extras["torch"], *extras["peers"])}
-    assert {package for peers in PEERS.values() for peer in peers for package in peer.needs} <= held
+    assert {package for family in discover().values() for peer in family.bench.peers for package in peer.needs} <= held
 
 
 def test_bounds():
     """Twice the batch is twice the traffic; products of every shape run, the small ones in stacks."""
     twice = override(CONFIG, {"batch_size": 2 * CONFIG.batch_size})
-    assert FAMILY.traffic is not None
-    assert FAMILY.traffic(twice) == 2 * FAMILY.traffic(CONFIG)
+    traffic = FAMILY.bench.traffic
+    assert traffic is not None
+    assert traffic(twice) == 2 * traffic(CONFIG)
     assert bounds.name(FAMILY) == "L2 traffic alone"
     shapes = [(3, 4, 5, 70_000), (300, 400, 500, 2)]
-    with_products = FAMILY.__class__(**{**vars(FAMILY), "products": lambda config: shapes})
+    with_products = replace(FAMILY, bench=Bench(products=lambda config: shapes))
     assert bounds.name(with_products) == "matrix products alone (BLAS)"
     assert bounds.work(with_products, CONFIG)() == 0.0
     assert bounds.work(FAMILY, CONFIG)() == 0.0
-    neither = FAMILY.__class__(**{**vars(FAMILY), "traffic": None})
+    neither = replace(FAMILY, bench=Bench())
     assert bounds.name(neither) is None
 
 

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from samebits.bench import distances, measurements, sampling
-from samebits.bench.cases import Found, Measurement, compared, row
-from samebits.config import override
+from samebits.bench import distances
+from samebits.bench.cases import Found, compared, row
+from samebits.bench.measurements import measurements, timed_presets
+from samebits.cli import bench as cli_bench
+from samebits.engine.parts import find
 from samebits.errors import SamebitsError
 from samebits.families import discover
-from samebits.families.gpt.config import TASKS
 from tests.helpers import samebits_here, snapshot
 
-TINY = {"tiny": override(TASKS["gpt"].presets["small"], {"context": 40})}
 QUICK = {"sizes": (3, 4), "alone": (5,), "pairs": 3, "table": (4, 3)}
 
 
@@ -73,18 +73,17 @@ def test_no_time_is_recorded_for_tables_that_differ(monkeypatch):
         distances.distances([1, 2], **QUICK | {"sizes": (), "alone": ()})
 
 
-def test_sampling_both_ways():
-    found = sampling.sampling([1], TINY)
-    case = "gpt tiny writing, context 40"
-    assert systems(found) == [(case, "samebits", 1), (case, "without the cache", 1)]
-    ours, theirs = found.rows
-    assert theirs["times_slower"] == ours["median"] / theirs["median"]
+def test_what_is_measured_can_be_found():
+    assert list(measurements()) == ["distances", "sampling", "packed"]
+    for name, found in measurements().items():
+        assert find(found.measure).__name__ == name
 
 
-def test_no_time_is_recorded_for_other_texts(monkeypatch):
-    monkeypatch.setattr(sampling, "full_forward", lambda model, prompt, count, team: np.full(count, -1))
-    with pytest.raises(SamebitsError, match="different texts"):
-        sampling.sampling([1], TINY)
+def stand_in(monkeypatch, functions):
+    """These instead of what the measurements' names lead to."""
+    by_place = {measurements()[name].measure: function for name, function in functions.items()}
+    before = cli_bench.find
+    monkeypatch.setattr(cli_bench, "find", lambda place: by_place.get(place) or before(place))
 
 
 @pytest.fixture
@@ -97,7 +96,7 @@ def measured(monkeypatch):
         rows = [row("a case", "samebits", count, "ms", [4.0 / count]) for count in counts]
         return Found({"seed": 0}, "one = two", compared([*rows, row("a case", "slow", 1, "ms", [400.0])]))
 
-    monkeypatch.setitem(measurements.MEASUREMENTS, "packed", Measurement("quick", measure))
+    stand_in(monkeypatch, {"packed": measure})
     return asked
 
 
@@ -140,7 +139,7 @@ def test_an_unknown_name_lists_everything(tmp_path):
 
 
 def test_everything_is_what_was_made_for_timing_or_full():
-    presets = {name: measurements.timed_presets(family) for name, family in discover().items()}
+    presets = {name: timed_presets(family) for name, family in discover().items()}
     assert presets["graph"] == [("boolean", "timing")]
     assert presets["gpt"] == [("gpt", "full")]
     assert [preset for _, preset in presets["logic_ca"]] == ["full"] * 5
@@ -155,8 +154,7 @@ def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measur
     def task(name, preset, counts, steps, settings, peers, copies, record, command):
         asked.append((name, preset, peers, record, command))
 
-    for name in ("distances", "sampling"):
-        monkeypatch.setitem(measurements.MEASUREMENTS, name, Measurement("broken", broken))
+    stand_in(monkeypatch, {"distances": broken, "sampling": broken})
     monkeypatch.setattr("samebits.cli.bench.bench_task", task)
     done = samebits_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
     assert done.returncode == 2
@@ -166,8 +164,6 @@ def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measur
     words = "--workers 1,2 --peers --steps 7"
     assert ("gpt", "full", True, True, f"samebits bench gpt --preset full {words}") in asked
     assert ("boolean", "timing", True, True, f"samebits bench boolean --preset timing {words}") in asked
-    assert [entry[:2] for entry in asked] == [
-        job for family in discover().values() for job in measurements.timed_presets(family)
-    ]
+    assert [entry[:2] for entry in asked] == [job for family in discover().values() for job in timed_presets(family)]
     (path,) = (tmp_path / "benchmarks/results").iterdir()
     assert json.loads(path.read_text())["command"] == "samebits bench packed --workers 1,2"

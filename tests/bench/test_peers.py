@@ -8,23 +8,23 @@ import pytest
 
 from samebits.bench import runner
 from samebits.bench.contest import LOSS_TOLERANCE
-from samebits.bench.peers import PEERS, Peer, missing
+from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
+from samebits.engine.parts import Peer
 from samebits.families import discover
 
 STEPS = 4
 # XLA compiles for seconds, so JAX sees two tasks only: fire masks and a border of zeros, and a torus.
 JAX = {("checkerboard-async", "JAX, published formulation"), ("life", "JAX, rows of cells")}
 CASES = [
-    (family, task, peer)
-    for family, peers in PEERS.items()
-    if family in discover()
-    for task in discover()[family].tasks
-    for peer in peers
+    (name, task, peer)
+    for name, family in discover().items()
+    for task in family.tasks
+    for peer in family.bench.peers
     # PyTorch Geometric has no argument positions: it is timed on random graphs that have none either.
-    if (peer.module != "graph_torch" or task == "boolean")
+    if (name != "graph" or task == "boolean")
     and "compiled" not in peer.options
-    and (peer.module != "logic_jax" or (task, peer.name) in JAX)
+    and ("jax" not in peer.needs or (task, peer.name) in JAX)
 ]
 
 
@@ -38,7 +38,7 @@ def test_a_peer_trains_the_same_model(name, what, peer):
     assert not missing(peer)  # make test installs them all
     # Without dropout: a peer draws other masks.
     found = discover()[name].tasks[what]
-    same = found.presets["timing"] if peer.module == "graph_torch" else None
+    same = found.presets.get("timing")
     chosen = same or next(check for check in found.checks if not getattr(check, "dropout", 0))
     config = chosen.model_dump(mode="json")
     ours, weights = train(runner.samebits_running(Spec(name, config, 1)))

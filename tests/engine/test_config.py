@@ -1,6 +1,17 @@
 import pytest
+from pydantic import Field
 
-from samebits.config import TrainConfig, build, config_hash, override, parse_setting, read_toml, to_toml
+from samebits.config import (
+    OUTSIDE_HASH,
+    TrainConfig,
+    build,
+    config_hash,
+    outside_hash,
+    override,
+    parse_setting,
+    read_toml,
+    to_toml,
+)
 from samebits.errors import SamebitsError
 
 
@@ -53,7 +64,7 @@ def test_toml_there_and_back(tmp_path):
 
 def test_the_hash_leaves_out_what_cannot_change_a_bit():
     def hashed(**changes):
-        return config_hash("f", "t", override(TrainConfig(), changes).model_dump(mode="json"))
+        return config_hash(TrainConfig, "f", "t", override(TrainConfig(), changes).model_dump(mode="json"))
 
     outside = {"steps": 7, "log_every": 3, "checkpoint_every": 9, "keep": 1, "micro_batches": 2, "slot_memory": 9}
     assert hashed() == hashed(**outside)
@@ -62,6 +73,20 @@ def test_the_hash_leaves_out_what_cannot_change_a_bit():
 
 
 def test_a_key_that_a_later_version_adds_does_not_change_an_old_runs_hash():
-    old = {"lr": 0.5, "seed": 1}
-    assert config_hash("f", "t", old) == config_hash("f", "t", {**old, "schedule_steps": None})
-    assert config_hash("f", "t", old) != config_hash("f", "t", {**old, "weight_decay": 0.0})
+    def hashed(**more):
+        return config_hash(TrainConfig, "f", "t", {"lr": 0.5, "seed": 1, **more})
+
+    assert hashed() == hashed(schedule_steps=None)
+    assert hashed() != hashed(weight_decay=0.0)
+
+
+def test_a_familys_own_keys_may_be_outside_too():
+    class Own(TrainConfig):
+        place: str = Field("", json_schema_extra=OUTSIDE_HASH)
+        width: int = Field(3, json_schema_extra={"other": True})
+
+    assert outside_hash(Own) == {*outside_hash(TrainConfig), "place"}
+    first, moved, wider = ({"place": place, "width": width} for place, width in (("a", 3), ("b", 3), ("a", 4)))
+    assert config_hash(Own, "f", "t", first) == config_hash(Own, "f", "t", moved)
+    assert config_hash(Own, "f", "t", first) != config_hash(Own, "f", "t", wider)
+    assert config_hash(TrainConfig, "f", "t", first) != config_hash(TrainConfig, "f", "t", moved)

@@ -16,6 +16,7 @@ from samebits.engine.gemm import (
     transposed_size,
 )
 from samebits.engine.simd import LANES
+from tests import naive
 
 DTYPES = [np.float32, np.float64]
 SIZES = [(1, 1, 1), (5, 7, 9), (8, 16, 48), (9, 3, 49), (16, 33, 64), (33, 12, 97), (2, DEPTH + 3, 17)]
@@ -73,6 +74,47 @@ def test_every_number_is_one_chain_whatever_the_tile():
             part = np.empty((rows.stop - rows.start, columns.stop - columns.start), np.float32)
             multiply(part, a[rows], b[:, columns], panel, False)
             np.testing.assert_array_equal(part, whole[rows, columns])
+
+
+LONG = [(2, DEPTH + 3, 3), (ROWS + 1, 2 * DEPTH + 6, 50), (ROWS, DEPTH, LANES), (ROWS, DEPTH + 1, 48)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sizes", LONG)
+@pytest.mark.parametrize("add", [False, True])
+def test_long_products_are_panels_each_one_chain_added_in_order(dtype, sizes, add):
+    """The corners of every kind of tile, against the plain model."""
+    m, k, n = sizes
+    a, b, before = operands(sizes, dtype, False)
+    before = np.ascontiguousarray(before[:, 1:-1])
+    rows, columns = sorted({0, m - 1}), sorted({0, n - 1, *({15, 16, 47, 48} & set(range(n)))})
+    expected = naive.product(a[rows], b[:, columns], before[np.ix_(rows, columns)] if add else None)
+
+    def transposed(out, a, b, scratch, add):
+        multiply_transposed(out, np.ascontiguousarray(a.T), b, scratch, add)
+
+    def packed(out, a, b, scratch, add, transposed=False):
+        panels = np.full(packed_size(k, n), np.nan, dtype)
+        pack_panels(panels, np.ascontiguousarray(b.T) if transposed else b, transposed)
+        multiply_packed(out, a, panels, np.empty(ROWS * LANES, dtype), add)
+
+    def packed_transposed(out, a, b, scratch, add):
+        packed(out, a, b, scratch, add, True)
+
+    for compute in (multiply, transposed, packed, packed_transposed):
+        out = before.copy()
+        compute(out, a, b, np.empty(transposed_size(k, m), dtype), add)
+        np.testing.assert_array_equal(out[np.ix_(rows, columns)], expected, err_msg=compute.__name__)
+
+
+def test_panels_show_in_the_last_bits():
+    """What the test above would miss if its numbers were too kind."""
+    a, b, _ = operands((2, DEPTH + 3, 3), np.float32, False)
+    one_chain = np.zeros((2, 3), np.float32)
+    for i, j in np.ndindex(2, 3):
+        for left, right in zip(a[i], b[:, j], strict=True):
+            one_chain[i, j] = naive.fma(left, right, one_chain[i, j])
+    assert not np.array_equal(naive.product(a, b), one_chain)
 
 
 @pytest.mark.parametrize("product", [multiply, multiply_transposed])

@@ -20,9 +20,9 @@ def run(config, dtype, workers=1, count=2.0, steps=4):
     params = draw.normal(size=SIZE).astype(dtype)
     gradients = draw.normal(size=(steps, SIZE)) * 10.0 ** draw.integers(-3, 2, SIZE)
     with Workers(workers) as team:
-        optimiser = AdamW(params.copy())
+        optimiser = AdamW(team, params.copy())
         for step, gradient in enumerate(gradients):
-            optimiser.step(config, (gradient * count).astype(dtype), count, step, config.lr, team)
+            optimiser.step(config, (gradient * count).astype(dtype), count, step, config.lr)
             team.join()
     return params, gradients, optimiser
 
@@ -60,8 +60,8 @@ def test_a_gradient_that_is_not_finite_is_seen_and_changes_nothing(bad, clip):
     gradient = np.zeros(SIZE, np.float32)
     gradient[SLICE + 3] = bad
     with Workers(1) as team:
-        optimiser = AdamW(params.copy())
-        optimiser.step(TrainConfig(clip_element=clip), gradient, 1.0, 0, 0.1, team)
+        optimiser = AdamW(team, params.copy())
+        optimiser.step(TrainConfig(clip_element=clip), gradient, 1.0, 0, 0.1)
     assert not optimiser.outcome().finite
     np.testing.assert_array_equal(optimiser.params, params)
 
@@ -69,8 +69,8 @@ def test_a_gradient_that_is_not_finite_is_seen_and_changes_nothing(bad, clip):
 def test_the_norm_reported_is_that_before_clipping():
     gradient = np.array([3.0, 4.0])
     with Workers(1) as team:
-        optimiser = AdamW(np.zeros(2))
-        optimiser.step(TrainConfig(clip_element=1.0, clip_norm=0.1), gradient, 1.0, 0, 0.1, team)
+        optimiser = AdamW(team, np.zeros(2))
+        optimiser.step(TrainConfig(clip_element=1.0, clip_norm=0.1), gradient, 1.0, 0, 0.1)
     assert optimiser.outcome().norm == 5.0
 
 

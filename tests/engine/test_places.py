@@ -7,31 +7,33 @@ import numpy as np
 import pytest
 
 from samebits.config import TrainConfig
-from samebits.engine import checkpoint, jit, train
+from samebits.engine import checkpoint, kernel_cache, train
+from samebits.engine.family import Metrics
 from samebits.engine.optim import Plateau
+from samebits.engine.pool import available_cores
 from samebits.engine.runfolder import RunFolder
-from samebits.engine.workers import Workers, available_cores
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 
 
 def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
-    monkeypatch.setattr(jit.os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(kernel_cache.os.path, "expanduser", lambda path: path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("SAMEBITS_CACHE_DIR", raising=False)
-    monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert [base.parent for base in jit.cache_bases()] == [tmp_path]
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert [base.parent for base in kernel_cache.cache_bases()] == [tmp_path]
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o720])
 def test_machine_code_is_not_read_from_where_others_can_write(mode, monkeypatch, tmp_path):
-    monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / f"samebits-{jit.os.getuid()}"
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = tmp_path / f"samebits-{kernel_cache.os.getuid()}"
     folder.mkdir()
     folder.chmod(mode)
-    assert folder not in jit.cache_bases()
+    assert folder not in kernel_cache.cache_bases()
     folder.chmod(0o700)
-    assert folder in jit.cache_bases()
+    assert folder in kernel_cache.cache_bases()
 
 
 @pytest.mark.parametrize(("text", "cores"), [("100000 100000", 1), ("150000 100000", 2), ("1000 100000", 1)])
@@ -94,7 +96,8 @@ def test_an_evaluation_that_is_not_a_number_is_never_the_best(monkeypatch):
         plateau.observe(config, value)
     assert (plateau.best, plateau.cuts) == (1.0, 0)
 
-    family = SimpleNamespace(eval_metrics=("loss",), best_metric="loss", evaluation=lambda *args: None)
+    metrics = Metrics(loss="loss", columns=("loss",), batch=(), evaluation=("loss",), best="loss")
+    family = SimpleNamespace(metrics=metrics, evaluation=lambda *args: None)
     found = iter([np.nan, 2.0])
     trainer = SimpleNamespace(
         family=family, config=config, data=None, state=checkpoint.TrainState(),

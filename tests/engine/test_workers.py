@@ -1,16 +1,29 @@
+import faulthandler
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from samebits.engine.denormals import FLUSHING, X86_DEFAULT, set_mode
+from samebits.engine.arrays import LINE
 from samebits.engine.jit import kernel
-from samebits.engine.sync import PAD, claim, fetch_add, finish, take, unit_at, wait_for
-from samebits.engine.workers import Workers, available_cores, worker_count
+from samebits.engine.pool import available_cores, worker_count
+from samebits.engine.sync import NONE_LEFT, PAD, claim, fetch_add, finish, take, unit_at, wait_for
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
+from tests.helpers import TIMEOUT
 
-FLUSH_BITS = FLUSHING & ~X86_DEFAULT
+
+class Watchdog:
+    """Ends the program, with a traceback of every thread, if what is inside takes for ever: a worker that waits in
+    compiled code hears no exception. No result depends on how long it is."""
+
+    def __enter__(self):
+        faulthandler.dump_traceback_later(TIMEOUT, exit=True, file=sys.__stderr__)
+
+    def __exit__(self, *ignored):
+        faulthandler.cancel_dump_traceback_later()
 
 
 @kernel
@@ -178,6 +191,18 @@ def test_little_work_is_for_one_worker_alone():
     assert entries[0] == 300
 
 
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_little_work_is_shared_by_those_who_are_told_to(count):
+    """The body returns only when all have come; alone, it would wait for ever."""
+    out = np.zeros(count, np.int64)
+    with Watchdog(), Workers(count, share_little=True) as workers:
+        for _ in range(20):
+            workers.run(mark, workers.counters(1), out, 1, alone=True)
+            workers.post(mark, workers.counters(1), out, 1, alone=True)
+            workers.join()
+    assert set(out.tolist()) == {40}
+
+
 def test_nobody_waits_for_a_worker_that_does_not_come():
     seen = np.zeros(100, np.int64)
     workers = Workers(3)  # not entered: two of its threads are not there
@@ -224,9 +249,94 @@ def test_a_body_is_compiled_for_each_kind_of_arguments():
 @pytest.mark.parametrize("broken", [0, 2])
 def test_an_error_in_compiled_code_reaches_the_caller(broken):
     with Workers(3) as workers:
-        with pytest.raises(RuntimeError, match="break_in raised an error in 1 of 3 workers"):
+        with pytest.raises(RuntimeError) as caught:
             workers.run(break_in, workers.counters(1), 3, broken)
+        assert str(caught.value) == "break_in raised an error in 1 of 3 workers: ValueError: broken"
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert caught.value.__cause__.args == ("broken",)
         workers.run(break_in, workers.counters(1), 3, 7)
+
+
+@kernel
+def break_with_a_value(worker, tickets, value):
+    if claim(tickets) == 0:
+        raise IndexError(value)
+
+
+def test_an_error_made_while_it_ran_is_named_without_its_words():
+    """Numba makes its arguments only for a caller of its own."""
+    with Workers(2) as workers:
+        with pytest.raises(RuntimeError) as caught:
+            workers.run(break_with_a_value, workers.tickets(), 5)
+        assert str(caught.value) == "break_with_a_value raised an error in 1 of 2 workers"
+        assert caught.value.__cause__ is None
+
+
+@kernel
+def break_while_others_wait(worker, here, never, done, everybody, broken):
+    """All come; one raises; the others wait for what will not be, and would then write."""
+    finish(here, 0)
+    wait_for(here, 0, everybody)
+    if worker == broken:
+        raise ValueError("broken")
+    wait_for(never, 0, 1)
+    done[worker] += 1
+
+
+@kernel
+def break_while_others_take(worker, here, tickets, claims, seen, everybody, broken):
+    """All come; one raises; the others go on taking tickets and claims until they get none."""
+    finish(here, 0)
+    wait_for(here, 0, everybody)
+    if worker == broken:
+        raise ValueError("broken")
+    while claim(tickets) < NONE_LEFT:
+        seen[worker] += 1
+    level = 0
+    while take(claims, level, 0, 0) < claims.size // PAD:
+        seen[worker] += 1
+        level += 1
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("broken", [0, 1])
+def test_an_error_hangs_nobody_who_waits(count, broken):
+    done = np.zeros(count, np.int64)
+    with Watchdog(), Workers(count) as workers:
+        for _ in range(5):
+            args = workers.counters(1), workers.counters(1), done, count, broken
+            with pytest.raises(RuntimeError, match=f"in 1 of {count} workers: ValueError: broken"):
+                workers.run(break_while_others_wait, *args)
+        out = np.zeros(count, np.int64)
+        workers.run(mark, workers.counters(1), out, 1)  # and the team still works
+        assert set(out.tolist()) == {1}
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_an_error_stops_those_who_take_tasks(broken):
+    seen = np.zeros(3, np.int64)
+    with Watchdog(), Workers(3) as workers:
+        for _ in range(5):
+            args = workers.counters(1), workers.tickets(), workers.counters(4), seen, 3, broken
+            with pytest.raises(RuntimeError, match="in 1 of 3 workers: ValueError: broken"):
+                workers.run(break_while_others_take, *args)
+        again = np.zeros(5000, np.int64)
+        workers.run(count_tickets, workers.tickets(), again)
+        assert set(again.tolist()) == {1}
+
+
+def test_an_error_stops_what_is_posted_after_it_and_is_told_by_its_own_name():
+    """What comes after worked on what it left; it is none of the caller's results."""
+    seen = np.zeros(5000, np.int64)
+    with Watchdog(), Workers(2) as workers:
+        workers.post(count_tickets, workers.tickets(), seen)
+        workers.post(break_in, workers.counters(1), 2, 1)
+        workers.post(count_tickets, workers.tickets(), seen)
+        with pytest.raises(RuntimeError, match="break_in raised an error in 1 of 2 workers"):
+            workers.join()
+        assert set(seen.tolist()) == {1}
+        workers.run(count_tickets, workers.tickets(), seen)
+        assert set(seen.tolist()) == {2}
 
 
 def test_a_body_that_returns_something_is_refused():
@@ -248,41 +358,12 @@ def test_an_error_in_any_worker_reaches_the_caller():
         workers.run(lambda worker: None)  # and the team still works
 
 
-def test_buffers_are_kept_aligned_and_grown():
-    with Workers(2) as workers:
-        first = workers.buffer("a", (10, 3), np.float32)
-        first[:] = 7
-        assert workers.buffer("a", (5, 3), np.float32)[0, 0] == 7
-        assert workers.buffer("a", (1000, 3), np.float64).shape == (1000, 3)
-        assert workers.per_worker("b", 33, np.float32).ctypes.data % 64 == 0
-        assert workers.counters(3).size == 3 * PAD
-        assert workers.ticks.ctypes.data % 64 == 0
-
-
-def test_a_buffer_that_grew_is_one_memory_for_all_its_shapes():
-    with Workers(1) as workers:
-        workers.buffer("a", (2, 3), np.float32)
-        grown = workers.buffer("a", (4, 3), np.float32)
-        grown[:] = 5
-        assert (workers.buffer("a", (2, 3), np.float32) == 5).all()
-
-
-def test_denormals_are_flushed_in_every_worker_and_restored_outside():
-    tiny, found = np.array([1e-40], np.float32), np.ones((3, 1), np.float32)
-
-    met = threading.Barrier(3)
-
-    def body(worker):
-        met.wait()
-        np.multiply(tiny, np.float32(1), out=found[worker])
-
-    before = set_mode(0x1F80)
-    set_mode(before)
-    with Workers(3) as workers:
-        workers.run(body)
-    assert set(found.ravel().tolist()) == {0.0}
-    assert set_mode(before) & FLUSH_BITS == before & FLUSH_BITS  # the other bits are sticky exception flags
-    assert (tiny * np.float32(1))[0] > 0
+def test_counters_have_a_cache_line_each():
+    workers = Workers(3)
+    assert workers.counters(3).size == 3 * PAD
+    assert workers.schedule.workers == 3
+    assert workers.schedule.clock.shape == (3, PAD)
+    assert workers.schedule.clock.ctypes.data % LINE == 0
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "abc", "", "1.5", "99999"])

@@ -15,13 +15,17 @@ from samebits.errors import SamebitsError, nearest
 
 
 @cache
+def built_in() -> dict[str, Family]:
+    """Our own families by name."""
+    folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    found: list[Family] = [importlib.import_module(f"{__name__}.{name}.family").FAMILY for name in folders]
+    return {family.name: family for family in found}
+
+
+@cache
 def discover() -> dict[str, Family]:
     """Every family by name, ours first."""
-    found: dict[str, Family] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.ispkg:
-            family: Family = importlib.import_module(f"{__name__}.{module.name}.family").FAMILY
-            found[family.name] = family
+    found = dict(built_in())
     for entry in sorted(entry_points(group=FAMILIES), key=lambda entry: entry.name):
         family = _load(entry)
         taken = {task for other in found.values() for task in other.tasks} & set(family.tasks)

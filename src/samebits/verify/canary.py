@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from samebits.engine.simd import dot, exp, largest, total, wide_squares
 from samebits.engine.softmax import softmax, softmax_backward
 from samebits.engine.train import resolve
 from samebits.engine.workers import Workers
-from samebits.families import discover
+from samebits.families import built_in, discover
 from samebits.verify.bits import trained_hashes
 
 STEPS, WORKERS = 3, 2
@@ -178,11 +178,11 @@ def task_canary(family: Family, task: str) -> str:
     return hashlib.sha256(f"{weights} {metrics}".encode()).hexdigest()
 
 
-def names() -> list[str]:
-    """Kernels first: where one of them differs, trainings do too."""
-    families = discover().values()
-    probes = [name for family in families for name in family.probes]
-    return [*KERNELS, *probes, *(task for family in families for task in family.tasks)]
+def names(families: Mapping[str, Family] | None = None) -> list[str]:
+    """Of these families, or of all. Kernels first: where one of them differs, trainings do too."""
+    chosen = (discover() if families is None else families).values()
+    probes = [name for family in chosen for name in family.probes]
+    return [*KERNELS, *probes, *(task for family in chosen for task in family.tasks)]
 
 
 def canary(name: str) -> str:
@@ -205,7 +205,7 @@ def check() -> Iterator[tuple[str, str, str | None]]:
 
 def publish() -> None:
     """Write the canaries of this version: python -m samebits.verify.canary. Only where bits were meant to change."""
-    content = {"bits": BITS, "canaries": {name: canary(name) for name in names()}}
+    content = {"bits": BITS, "canaries": {name: canary(name) for name in names(built_in())}}
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -12,8 +12,9 @@ import pytest
 import samebits as api
 from samebits.config import override
 from samebits.engine.workers import Workers
-from samebits.families.gpt import data, evaluation
+from samebits.families.gpt import data, evaluation, transformer
 from samebits.families.gpt.family import products
+from samebits.families.gpt.model import GptModel
 from tests.helpers import samebits_here
 
 
@@ -38,16 +39,19 @@ def test_waves_change_no_bit(model, monkeypatch):
     batch = data.evaluation(model.config, data.load(model.config), True)
     with Workers(2) as team:
         whole = evaluation.validate(model, batch, team)
-        plan, cut = evaluation.plan_waves, []
+        units = -(-batch.samples // model.config.unit_samples)
+        assert units > 9
+        compute, waves = transformer.evaluate, []
 
-        def in_threes(groups, *ignored):
-            assert len(groups) > 9
-            cut.extend(plan(groups, *ignored[:-1], ignored[-1], micro_batches=len(groups) // 3))
-            return cut
+        def counted(config, params, inputs, targets, rows, workers):
+            waves.append(len(rows))
+            compute(config, params, inputs, targets, rows, workers)
 
-        monkeypatch.setattr(evaluation, "plan_waves", in_threes)
-        assert evaluation.validate(model, batch, team) == whole
-    assert len(cut) > 3
+        monkeypatch.setattr(transformer, "evaluate", counted)
+        in_threes = override(model.config, {"micro_batches": units // 3})
+        assert evaluation.validate(GptModel(in_threes, model.weights, model.constants), batch, team) == whole
+    assert len(waves) == units // 3
+    assert sum(waves) == units
 
 
 def test_baselines_against_counting(model):

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 import samebits as api
-from samebits.bench.sampling import full_forward
 from samebits.config import override
 from samebits.engine import rng
-from samebits.engine.rng import Purpose
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import reference
-from samebits.families.gpt.config import TASKS, layout
+from samebits.families.gpt.config import SAMPLE, TASKS, layout
 from samebits.families.gpt.decoding import Draw, choose, in_view
+from samebits.families.gpt.measure_sampling import full_forward
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.sampling import Decoder, Settings
 from samebits.families.gpt.tokens import characters, train_bpe
@@ -97,7 +96,7 @@ def expected_token(logits, how, position, sample):
     reached = np.cumsum(chances[kept]) >= how.top_p * chances.sum()
     kept = kept[: reached.argmax() + 1] if reached.any() else kept
     chances[np.setdiff1d(order, kept)] = 0
-    word = rng.words((1, 1), how.seed, Purpose.SAMPLE, position, sample)[0, 0]
+    word = rng.words((1, 1), how.seed, SAMPLE, position, sample)[0, 0]
     mark = float(word >> np.uint64(11)) * 2.0**-53 * chances.sum()
     return int(np.searchsorted(np.cumsum(chances), mark, side="right"))
 

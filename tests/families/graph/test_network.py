@@ -59,9 +59,9 @@ def gradient_of(config, params, batch, workers=1):
     slots, losses = np.empty((units, params.size), params.dtype), np.empty((units, 1))
     with Workers(workers) as team:
         network.gradient(config, params, pairs, 0, slots, losses, team)
-        total = TreeSum(params.size, units, params.dtype)
-        total.push(slots, team, network.FOLDED)
-        merged = total.finish(team)
+        total = TreeSum(team, params.size, units, params.dtype)
+        total.push(slots, network.FOLDED)
+        merged = total.finish()
         team.join()
         return losses.sum() / batch.divisor, merged / batch.divisor
 

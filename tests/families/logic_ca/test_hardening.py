@@ -46,9 +46,10 @@ def test_marked_gates_are_hard_and_the_others_soft():
     hard = np.zeros(len(logits), bool)
     hard[::3] = True
     with Workers(2) as workers:
-        found = gates.training_coefficients(logits, hard, workers)
+        found, chances = gates.training_coefficients(logits, hard, workers)
     np.testing.assert_array_equal(found[hard], gates.hard_coefficients(logits)[hard])
     np.testing.assert_array_equal(found[~hard], gates.soft_coefficients(logits)[~hard])
+    np.testing.assert_array_equal(chances, gates.gate_chances(logits))  # straight-through
 
 
 def test_the_same_bits_for_any_worker_count_while_hardening():

@@ -7,7 +7,7 @@ from samebits.config import override
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
-from samebits.families.logic_ca import packed, reference
+from samebits.families.logic_ca import packed, packed_kernels, reference
 from samebits.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.pruning import prune
@@ -129,7 +129,8 @@ def test_random_circuits_with_fire_and_damage(size, periodic, monkeypatch):
         expected = naive(circuit, grids, steps, periodic, **masks)[-1]
         for workers in (1, 2, 3, 5):
             with Workers(workers) as team:
-                team.per_worker("packed", 10_000, np.uint64)[:] = ~np.uint64(0)  # nothing may depend on old scratch
+                words = team.scratch("logic_ca.packed").per_worker("words", 10_000, np.uint64)
+                words[:] = ~np.uint64(0)  # nothing may depend on old scratch
                 found = packed.simulate(circuit, grids, steps, periodic, team, **masks)
             assert np.array_equal(found, expected), (workers, masks.keys())
 
@@ -147,7 +148,7 @@ def test_every_operation(op):
 def test_bands_and_passes_of_a_large_grid():
     """With the real constants: three bands a sample, several passes a band, the last one not full."""
     circuit, grids = random_circuit(3, 2), random_bits((2, 520, 70, 2))
-    assert len(packed.set_up(circuit, grids, True, *nothing(520, 70)).bands) == 4
+    assert len(packed.set_up(circuit, grids, True, *nothing(520, 70)).board.bands) == 4
     expected = naive(circuit, grids, 3, False)[-1]
     for workers in (1, 3):
         with Workers(workers) as team:
@@ -216,7 +217,7 @@ def test_values_die_and_wires_are_no_gates():
     unused = [(AND, 0, 1)] * 10
     placement = packed.place_circuit(make_circuit([(4, 0), (5, 0)], chain + unused, [201]), 1, 1)
     assert len(placement.gates) == 100
-    assert placement.size <= 4 * packed.LANES
+    assert placement.size <= 4 * packed_kernels.PASS
 
 
 def test_throughput_is_a_rate():

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samebits.bench import packed
 from samebits.config import override
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
+from samebits.families.logic_ca import measure_packed
 from samebits.families.logic_ca.model import LogicModel
 
 FAMILY = discover()["logic_ca"]
@@ -30,7 +30,7 @@ def board():
 
 def test_packed_and_unpacked_agree(board):
     with Workers(1) as team:
-        packed.check_equal(board, 40, 5, team)
+        measure_packed.check_equal(board, 40, 5, team)
 
 
 def test_a_circuit_that_differs_is_refused(board):
@@ -42,18 +42,18 @@ def test_a_circuit_that_differs_is_refused(board):
     ops[gate] ^= 15
     board.__dict__["circuit"] = replace(circuit, ops=ops)
     with Workers(1) as team, pytest.raises(SamebitsError, match="differ from the unpacked model"):
-        packed.check_equal(board, 40, 1, team)
+        measure_packed.check_equal(board, 40, 1, team)
 
 
 def test_a_rule_that_is_not_life_is_refused():
     model = untrained("life", {})
     with Workers(1) as team, pytest.raises(SamebitsError, match="differ from the rule of Life"):
-        packed.check_equal(model, 40, 2, team)
+        measure_packed.check_equal(model, 40, 2, team)
 
 
 def test_the_record_holds_every_grid_and_the_ratio(board, monkeypatch):
-    monkeypatch.setattr(packed, "CELL_UPDATES", 10_000)
-    found = packed.simulations(board, [1, 2], sides=(32, 64))
+    monkeypatch.setattr(measure_packed, "CELL_UPDATES", 10_000)
+    found = measure_packed.simulations(board, [1, 2], sides=(32, 64))
     gates = len(board.circuit.ops)
     small, large = (f"checkerboard, {gates} gates, {side}×{side} cells" for side in (32, 64))
     assert sorted((row["case"], row["threads"], row["system"]) for row in found.rows) == [
