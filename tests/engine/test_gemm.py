@@ -7,12 +7,12 @@ import pytest
 from samebits.engine.gemm import (
     DEPTH,
     ROWS,
+    fill_panels,
     multiply,
-    multiply_packed,
+    multiply_panels,
     multiply_transposed,
-    pack_panels,
-    packed_size,
     panel_size,
+    panels_size,
     transposed_size,
 )
 from samebits.engine.simd import LANES
@@ -55,9 +55,9 @@ def test_packed_products_have_the_same_bits(sizes, transpose_b):
     panel = np.empty(panel_size(k), np.float32)
     wanted, found = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
     multiply(wanted, a, b, panel, False)
-    packed = np.full(packed_size(k, n), np.nan, np.float32)
-    pack_panels(packed, np.ascontiguousarray(b.T) if transpose_b else b, transpose_b)
-    multiply_packed(found, a, packed, np.empty(ROWS * LANES, np.float32), False)
+    packed = np.full(panels_size(k, n), np.nan, np.float32)
+    fill_panels(packed, np.ascontiguousarray(b.T) if transpose_b else b, transpose_b)
+    multiply_panels(found, a, packed, np.empty(ROWS * LANES, np.float32), False)
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -94,9 +94,9 @@ def test_long_products_are_panels_each_one_chain_added_in_order(dtype, sizes, ad
         multiply_transposed(out, np.ascontiguousarray(a.T), b, scratch, add)
 
     def packed(out, a, b, scratch, add, transposed=False):
-        panels = np.full(packed_size(k, n), np.nan, dtype)
-        pack_panels(panels, np.ascontiguousarray(b.T) if transposed else b, transposed)
-        multiply_packed(out, a, panels, np.empty(ROWS * LANES, dtype), add)
+        panels = np.full(panels_size(k, n), np.nan, dtype)
+        fill_panels(panels, np.ascontiguousarray(b.T) if transposed else b, transposed)
+        multiply_panels(out, a, panels, np.empty(ROWS * LANES, dtype), add)
 
     def packed_transposed(out, a, b, scratch, add):
         packed(out, a, b, scratch, add, True)

@@ -211,12 +211,12 @@ def fill_panel_transposed(panel: Array, b: Array, k: int, count: int, c: int, wi
 
 
 @kernel
-def packed_size(depth: int, n: int) -> int:
+def panels_size(depth: int, n: int) -> int:
     return depth * round_up(n, LANES)
 
 
 @kernel
-def pack_panels(out: Array, b: Array, transposed: bool) -> None:
+def fill_panels(out: Array, b: Array, transposed: bool) -> None:
     """All panels of b, or of bᵀ, one after the other: what several products will read in order. out is flat."""
     depth, n = (b.shape[1], b.shape[0]) if transposed else (b.shape[0], b.shape[1])
     at = 0
@@ -271,8 +271,8 @@ def last_row(row: Array, left: Array, panel: Array, count: int, width: int, add:
 
 
 @routine
-def multiply_packed(out: Array, a: Array, packed: Array, corner: Array, add: bool) -> None:
-    """out (m, n) = a (m, k) · b (k, n), + out if `add`; b as `pack_panels` left it."""
+def multiply_panels(out: Array, a: Array, panels: Array, corner: Array, add: bool) -> None:
+    """out (m, n) = a (m, k) · b (k, n), + out if `add`; b as `fill_panels` left it."""
     n, depth = out.shape[1], a.shape[1]
     at = 0
     for k in range(0, depth, DEPTH):
@@ -280,7 +280,7 @@ def multiply_packed(out: Array, a: Array, packed: Array, corner: Array, add: boo
         c = 0
         while c < n:
             width = next_width(n - c)
-            rows_of_tiles(out, a, packed[at : at + count * width], corner, k, count, c, width, add or k > 0)
+            rows_of_tiles(out, a, panels[at : at + count * width], corner, k, count, c, width, add or k > 0)
             at += count * width
             c += width
 

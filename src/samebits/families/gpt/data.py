@@ -288,13 +288,13 @@ def read_cache(key: str) -> Tokenised | None:
             if hashlib.sha256(packed).digest() == digest:
                 with contextlib.suppress(OSError):
                     os.utime(file)  # among the last used
-                return unpack(parse_arrays(packed))
+                return from_arrays(parse_arrays(packed))
     return None
 
 
 def write_cache(key: str, found: Tokenised) -> None:
     """Written beside and renamed, in the first place that takes it; without any the run works all the same."""
-    packed = pack_arrays(pack(found))
+    packed = pack_arrays(as_arrays(found))
     for file in cache_files(key):
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -317,7 +317,7 @@ def drop_old_caches(folder: Path) -> None:
             stale.unlink()
 
 
-def pack(found: Tokenised) -> dict[str, Array]:
+def as_arrays(found: Tokenised) -> dict[str, Array]:
     arrays = found.vocabulary.arrays()
     for name, source in (("train", found.train), ("validation", found.validation)):
         arrays |= {f"{name}.tokens": source.tokens, f"{name}.bounds": source.bounds}
@@ -325,7 +325,7 @@ def pack(found: Tokenised) -> dict[str, Array]:
     return arrays
 
 
-def unpack(arrays: dict[str, Array]) -> Tokenised:
+def from_arrays(arrays: dict[str, Array]) -> Tokenised:
     train, validation = (
         Part(arrays[f"{name}.tokens"], arrays[f"{name}.bounds"], int(arrays[f"{name}.bytes"][0]))
         for name in ("train", "validation")

@@ -18,7 +18,7 @@ import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.engine.elementary import log
-from samebits.engine.gemm import multiply_packed, multiply_transposed, transposed_size
+from samebits.engine.gemm import multiply_panels, multiply_transposed, transposed_size
 from samebits.engine.jit import fragment, kernel
 from samebits.engine.rng import philox
 from samebits.engine.simd import dot, fused
@@ -30,9 +30,9 @@ from samebits.families.gpt.weights import (
     Sizes,
     carve,
     ends,
-    packed_head,
-    packed_weights,
-    packed_weights_back,
+    head_panels,
+    layer_panels,
+    layer_panels_back,
     weights,
 )
 
@@ -182,7 +182,7 @@ def apply_dropout(out: Array, dx: Array, mask: Array, scale: float) -> None:
 
 @fragment
 def forward(
-    memory: Array, masks: Array, params: Array, packed: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
+    memory: Array, masks: Array, params: Array, panels: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
 ) -> None:
     """Up to the logits, which lie in work memory. inputs (S, T)."""
     S, T = inputs.shape
@@ -200,34 +200,34 @@ def forward(
         apply_dropout(x, x, masks[0, :M], drop.scale)
     for layer in range(z.L):
         n1, qkv, y, n2, p, r, P = layer_memory(memory, layer, M, S, z)
-        w_qkv, w_out, w_up, w_down = packed_weights(packed, layer, z)
+        w_qkv, w_out, w_up, w_down = layer_panels(panels, layer, z)
         norm_forward(n1, r[0], x)
-        multiply_packed(qkv, n1, w_qkv, panel, False)
+        multiply_panels(qkv, n1, w_qkv, panel, False)
         for s in range(S):
             for h in range(z.H):
                 at = (s * z.H + h) * R
                 rows = slice(s * T, s * T + T)
                 attention_forward(y[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
         if dropping:
-            multiply_packed(dn, y, w_out, panel, False)
+            multiply_panels(dn, y, w_out, panel, False)
             draw_dropout(masks[2 * layer + 1, :M], first_sample, S, 2 * layer + 1, drop)
             add_with_dropout(x, dn, masks[2 * layer + 1, :M], drop.scale)
         else:
-            multiply_packed(x, y, w_out, panel, True)
+            multiply_panels(x, y, w_out, panel, True)
         norm_forward(n2, r[1], x)
-        multiply_packed(p, n2, w_up, panel, False)
+        multiply_panels(p, n2, w_up, panel, False)
         square_relu_forward(a, p)
         if dropping:
-            multiply_packed(dn, a, w_down, panel, False)
+            multiply_panels(dn, a, w_down, panel, False)
             draw_dropout(masks[2 * layer + 2, :M], first_sample, S, 2 * layer + 2, drop)
             add_with_dropout(x, dn, masks[2 * layer + 2, :M], drop.scale)
         else:
-            multiply_packed(x, a, w_down, panel, True)
+            multiply_panels(x, a, w_down, panel, True)
     if z.final_norm:
         norm_forward(nf, rf, x)
     else:
         copy(nf, x)
-    multiply_packed(logits, nf, packed_head(packed, z)[0], panel, False)
+    multiply_panels(logits, nf, head_panels(panels, z)[0], panel, False)
 
 
 @kernel
@@ -250,47 +250,47 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
 
 
 @fragment
-def backward(memory: Array, masks: Array, packed: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
+def backward(memory: Array, masks: Array, panels: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
     """From dloss/dlogits in work memory to the gradient of every parameter; grads (P,) is overwritten."""
     S, T = inputs.shape
     M, d = S * T, z.D // z.H
     R, _, _ = padded(T, d)
     x, nf, dx, dn, rf, a, da, dqkv, logits, panel, scratch = work_memory(memory, M, S, z)
-    head = packed_head(packed, z)[1]
+    head = head_panels(panels, z)[1]
     d_token, d_position, d_head = ends(grads, z)
     dropping = drop.threshold > 0
     multiply_transposed(d_head, nf, logits, panel, False)
     if z.final_norm:
-        multiply_packed(dn, logits, head, panel, False)
+        multiply_panels(dn, logits, head, panel, False)
         dx[:] = 0
         norm_backward(dx, dn, nf, rf)
     else:
-        multiply_packed(dx, logits, head, panel, False)
+        multiply_panels(dx, logits, head, panel, False)
     for layer in range(z.L - 1, -1, -1):
         n1, qkv, y, n2, p, r, P = layer_memory(memory, layer, M, S, z)
-        w_qkv, w_out, w_up, w_down = packed_weights_back(packed, layer, z)
+        w_qkv, w_out, w_up, w_down = layer_panels_back(panels, layer, z)
         d_qkv, d_out, d_up, d_down = weights(grads, layer, z)
         branch = dx
         if dropping:
             branch = x  # the stream itself is no longer needed
             apply_dropout(branch, dx, masks[2 * layer + 2, :M], drop.scale)
-        multiply_packed(da, branch, w_down, panel, False)
+        multiply_panels(da, branch, w_down, panel, False)
         square_relu_backward(a, da, p)
         multiply_transposed(d_down, a, branch, panel, False)
         multiply_transposed(d_up, n2, da, panel, False)
-        multiply_packed(dn, da, w_up, panel, False)
+        multiply_panels(dn, da, w_up, panel, False)
         norm_backward(dx, dn, n2, r[1])
         if dropping:
             apply_dropout(branch, dx, masks[2 * layer + 1, :M], drop.scale)
         multiply_transposed(d_out, y, branch, panel, False)
-        multiply_packed(dn, branch, w_out, panel, False)
+        multiply_panels(dn, branch, w_out, panel, False)
         for s in range(S):
             for h in range(z.H):
                 at = (s * z.H + h) * R
                 rows = slice(s * T, s * T + T)
                 attention_backward(dqkv[rows], dn[rows], P[at : at + R], qkv[rows], h * d, z.D, d, scratch)
         multiply_transposed(d_qkv, n1, dqkv, panel, False)
-        multiply_packed(dn, dqkv, w_qkv, panel, False)
+        multiply_panels(dn, dqkv, w_qkv, panel, False)
         norm_backward(dx, dn, n1, r[0])
     if dropping:
         apply_dropout(dx, dx, masks[0, :M], drop.scale)
@@ -305,7 +305,7 @@ def backward(memory: Array, masks: Array, packed: Array, grads: Array, inputs: A
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, slots: Array, losses: Array, params: Array, packed: Array, inputs: Array,
+    worker: int, tickets: Array, slots: Array, losses: Array, params: Array, panels: Array, inputs: Array,
     targets: Array, first_sample: int, memory: Array, masks: Array, schedule: Schedule, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
@@ -319,18 +319,18 @@ def gradient_worker(
         last = min(first + z.S, samples)
         seen = inputs[first:last]
         started = ticks()
-        forward(memory[worker], mine, params, packed, seen, first_sample + first, drop, z)
+        forward(memory[worker], mine, params, panels, seen, first_sample + first, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
         halfway = ticks()
-        backward(memory[worker], mine, packed, slots[unit], seen, drop, z)
+        backward(memory[worker], mine, panels, slots[unit], seen, drop, z)
         schedule.clock[worker, FORWARD] += halfway - started
         schedule.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, params: Array, packed: Array, inputs: Array, targets: Array,
+    worker: int, tickets: Array, rows: Array, params: Array, panels: Array, inputs: Array, targets: Array,
     memory: Array, masks: Array, drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """rows (units, 3): nats, counted targets, right guesses."""
@@ -342,14 +342,14 @@ def evaluate_worker(
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], mine, params, packed, inputs[first:last], 0, drop, z)
+        forward(memory[worker], mine, params, panels, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, targets[first:last])
 
 
 @kernel
 def logits_worker(
-    worker: int, tickets: Array, out: Array, params: Array, packed: Array, inputs: Array, memory: Array, masks: Array,
+    worker: int, tickets: Array, out: Array, params: Array, panels: Array, inputs: Array, memory: Array, masks: Array,
     drop: Dropout, z: Sizes,
 ) -> None:  # fmt: skip
     """out (samples, T, V)."""
@@ -360,6 +360,6 @@ def logits_worker(
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], mine, params, packed, inputs[first:last], 0, drop, z)
+        forward(memory[worker], mine, params, panels, inputs[first:last], 0, drop, z)
         logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
         copy(out[first:last], logits)

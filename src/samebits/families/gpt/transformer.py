@@ -17,7 +17,7 @@ from samebits.families.gpt.kernels import (
     scratch_size,
 )
 from samebits.families.gpt.reference import dropout_threshold
-from samebits.families.gpt.weights import Sizes, pack_worker, packed_total
+from samebits.families.gpt.weights import Sizes, panel_worker, panels_total
 
 OWNER = "gpt"  # of scratch memory
 NO_DROPOUT = Dropout(0, 1.0, 0, 0)
@@ -42,11 +42,11 @@ def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tup
     )
 
 
-def _packed(params: Array, z: Sizes, workers: Workers) -> Array:
+def _panels(params: Array, z: Sizes, workers: Workers) -> Array:
     """Post it: the weights as the units read them."""
-    packed = workers.scratch(OWNER).buffer("panels", (packed_total(z),), params.dtype)
-    workers.post(pack_worker, workers.tickets(), packed, params, z)
-    return packed
+    panels = workers.scratch(OWNER).buffer("panels", (panels_total(z),), params.dtype)
+    workers.post(panel_worker, workers.tickets(), panels, params, z)
+    return panels
 
 
 def gradient(
@@ -56,9 +56,9 @@ def gradient(
     """Post it: a slot row and a loss for every unit of the samples given; first_sample is their place in the step."""
     z, drop = sizes(config), dropout_of(config, step)
     memory, masks = _scratch(z, drop, params.dtype, workers)
-    packed = _packed(params, z, workers)
+    panels = _panels(params, z, workers)
     workers.post(
-        gradient_worker, workers.tickets(), slots, losses, params, packed, inputs, targets, first_sample, memory,
+        gradient_worker, workers.tickets(), slots, losses, params, panels, inputs, targets, first_sample, memory,
         masks, workers.schedule, drop, z,
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, ro
     z = sizes(config)
     memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
     workers.run(
-        evaluate_worker, workers.tickets(), rows, params, _packed(params, z, workers), inputs, targets, memory, masks,
+        evaluate_worker, workers.tickets(), rows, params, _panels(params, z, workers), inputs, targets, memory, masks,
         NO_DROPOUT, z
     )  # fmt: skip
 
@@ -78,6 +78,6 @@ def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) ->
     z = sizes(config)
     memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
     out = np.empty((*inputs.shape, z.V), params.dtype)
-    packed = _packed(params, z, workers)
-    workers.run(logits_worker, workers.tickets(), out, params, packed, inputs, memory, masks, NO_DROPOUT, z)
+    panels = _panels(params, z, workers)
+    workers.run(logits_worker, workers.tickets(), out, params, panels, inputs, memory, masks, NO_DROPOUT, z)
     return out

@@ -1,4 +1,4 @@
-"""The parameters as kernels see them: views of the flat vector, and the weights packed into panels once a step.
+"""The parameters as kernels see them: views of the flat vector, and the weights cut into panels once a step.
 
 D width, L layers, V symbols. A matrix is (inputs, outputs). Panels (engine/gemm.py) are read in order by every unit,
 which a row of a matrix would not be; the way back has its own, of the transposed matrices.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from samebits.engine.arrays import Array
-from samebits.engine.gemm import pack_panels, packed_size
+from samebits.engine.gemm import fill_panels, panels_size
 from samebits.engine.jit import kernel
 from samebits.engine.sync import claim
 
@@ -52,73 +52,73 @@ def ends(params: Array, z: Sizes) -> tuple[Array, Array, Array]:
 
 
 @kernel
-def packed_layer(z: Sizes) -> int:
-    """Numbers of a layer's packed weights, one way."""
+def layer_panels_size(z: Sizes) -> int:
+    """Numbers of a layer's panels, one way."""
     D = z.D
-    return packed_size(D, 3 * D) + packed_size(D, D) + packed_size(D, 4 * D) + packed_size(4 * D, D)
+    return panels_size(D, 3 * D) + panels_size(D, D) + panels_size(D, 4 * D) + panels_size(4 * D, D)
 
 
 @kernel
-def packed_layer_back(z: Sizes) -> int:
+def layer_panels_back_size(z: Sizes) -> int:
     D = z.D
-    return packed_size(3 * D, D) + packed_size(D, D) + packed_size(4 * D, D) + packed_size(D, 4 * D)
+    return panels_size(3 * D, D) + panels_size(D, D) + panels_size(4 * D, D) + panels_size(D, 4 * D)
 
 
 @kernel
-def packed_total(z: Sizes) -> int:
-    ends = packed_size(z.D, z.V) + packed_size(z.V, z.D)
-    return z.L * (packed_layer(z) + packed_layer_back(z)) + ends
+def panels_total(z: Sizes) -> int:
+    ends = panels_size(z.D, z.V) + panels_size(z.V, z.D)
+    return z.L * (layer_panels_size(z) + layer_panels_back_size(z)) + ends
 
 
 @kernel
-def packed_weights(packed: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
+def layer_panels(panels: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
     """qkv, out, up, down of a layer as panels, for the way forward."""
     D = z.D
-    a = layer * packed_layer(z)
-    b = a + packed_size(D, 3 * D)
-    c = b + packed_size(D, D)
-    d = c + packed_size(D, 4 * D)
-    return packed[a:b], packed[b:c], packed[c:d], packed[d : d + packed_size(4 * D, D)]
+    a = layer * layer_panels_size(z)
+    b = a + panels_size(D, 3 * D)
+    c = b + panels_size(D, D)
+    d = c + panels_size(D, 4 * D)
+    return panels[a:b], panels[b:c], panels[c:d], panels[d : d + panels_size(4 * D, D)]
 
 
 @kernel
-def packed_weights_back(packed: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
+def layer_panels_back(panels: Array, layer: int, z: Sizes) -> tuple[Array, Array, Array, Array]:
     """The same transposed, for the way back."""
     D = z.D
-    a = z.L * packed_layer(z) + layer * packed_layer_back(z)
-    b = a + packed_size(3 * D, D)
-    c = b + packed_size(D, D)
-    d = c + packed_size(4 * D, D)
-    return packed[a:b], packed[b:c], packed[c:d], packed[d : d + packed_size(D, 4 * D)]
+    a = z.L * layer_panels_size(z) + layer * layer_panels_back_size(z)
+    b = a + panels_size(3 * D, D)
+    c = b + panels_size(D, D)
+    d = c + panels_size(4 * D, D)
+    return panels[a:b], panels[b:c], panels[c:d], panels[d : d + panels_size(D, 4 * D)]
 
 
 @kernel
-def packed_head(packed: Array, z: Sizes) -> tuple[Array, Array]:
+def head_panels(panels: Array, z: Sizes) -> tuple[Array, Array]:
     """The head, and transposed."""
-    a = z.L * (packed_layer(z) + packed_layer_back(z))
-    b = a + packed_size(z.D, z.V)
-    return packed[a:b], packed[b : b + packed_size(z.V, z.D)]
+    a = z.L * (layer_panels_size(z) + layer_panels_back_size(z))
+    b = a + panels_size(z.D, z.V)
+    return panels[a:b], panels[b : b + panels_size(z.V, z.D)]
 
 
 @kernel
-def pack_worker(worker: int, tickets: Array, packed: Array, params: Array, z: Sizes) -> None:
+def panel_worker(worker: int, tickets: Array, panels: Array, params: Array, z: Sizes) -> None:
     """Every matrix as panels, once a step: all units read their weights in order. One task a matrix and way."""
     while True:
         task = claim(tickets)
         layer, which = task // 8, task % 8
         if layer < z.L:
             back = which >= 4
-            views = packed_weights_back(packed, layer, z) if back else packed_weights(packed, layer, z)
+            views = layer_panels_back(panels, layer, z) if back else layer_panels(panels, layer, z)
             qkv, out, up, down = weights(params, layer, z)
             if which % 4 == 0:
-                pack_panels(views[0], qkv, back)
+                fill_panels(views[0], qkv, back)
             elif which % 4 == 1:
-                pack_panels(views[1], out, back)
+                fill_panels(views[1], out, back)
             elif which % 4 == 2:
-                pack_panels(views[2], up, back)
+                fill_panels(views[2], up, back)
             else:
-                pack_panels(views[3], down, back)
+                fill_panels(views[3], down, back)
         elif which < 2:
-            pack_panels(packed_head(packed, z)[which], ends(params, z)[2], which == 1)
+            fill_panels(head_panels(panels, z)[which], ends(params, z)[2], which == 1)
         else:
             break
