@@ -11,7 +11,7 @@ from samebits.engine.elementary import log
 from samebits.engine.jit import kernel
 from samebits.engine.merge import SLICE
 from samebits.engine.modes import FLUSHING, X86_DEFAULT, set_mode
-from samebits.engine.optim import TINY, AdamW
+from samebits.engine.optim import AdamW
 from samebits.engine.simd import SUMS, exp, wide_squares
 from samebits.engine.softmax import softmax
 from samebits.engine.sync import finish, wait_for
@@ -22,6 +22,7 @@ from samebits.families.logic_ca.program import WRITES_A, WRITES_B
 
 FLUSH_BITS = FLUSHING & ~X86_DEFAULT
 DTYPES = [np.float32, np.float64]
+TINY = 2.0**-64  # as engine/optim.py has it: written out, so that it cannot move unseen
 SMALLEST = np.float32(2.0**-126)  # that is normal
 TOO_SMALL = [0.0, 2.0**-149, 1e-40, 2.0**-127, 2.0**-126, 2.0**-125, 1e-30, 2.0**-65]  # all below TINY
 

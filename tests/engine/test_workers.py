@@ -339,6 +339,20 @@ def test_an_error_stops_what_is_posted_after_it_and_is_told_by_its_own_name():
         assert set(seen.tolist()) == {2}
 
 
+@kernel
+def break_at_once(worker, value):
+    raise KeyError(value)
+
+
+def test_of_several_errors_the_first_is_told():
+    """What is posted after an error may break over what it left."""
+    with Watchdog(), Workers(2) as workers:
+        workers.post(break_in, workers.counters(1), 2, 1)
+        workers.post(break_at_once, 5)
+        with pytest.raises(RuntimeError, match=r"break_in raised an error .*: ValueError: broken"):
+            workers.join()
+
+
 def test_a_body_that_returns_something_is_refused():
     with Workers(2) as workers, pytest.raises(TypeError, match="answer returns something"):
         workers.run(answer, np.zeros(2))
