@@ -80,3 +80,9 @@ def test_powers():
     assert power(0.0, 0) == 1
     for exponent in (1, 7, 100, 12_345):
         assert power(0.999, exponent) == pytest.approx(0.999**exponent, rel=1e-12)
+
+
+def test_exp_is_as_exact_far_from_0():
+    """Over the whole range: what ln 2 is short of must not be multiplied by the exponent."""
+    x = uniform(-708, 709)
+    assert ulps([exp(v) for v in x], [math.exp(v) for v in x]) <= 2
