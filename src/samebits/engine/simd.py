@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 LANES = 16  # numbers a vector; narrower machines split it
 SUMS = 32  # running sums of a row: two AVX-512 vectors, four of AVX2, eight of NEON, one warp of a GPU
 LN2 = 0.6931471805599453
+LN2_HIGH, LN2_LOW = 0.693359375, -2.121944400546905827679e-4
 
 # bits of a float → bits of its mantissa, exponent bias, terms of the series, smallest argument whose exp is normal
 _FORMATS = {32: (23, 127, 8, -87.0), 64: (52, 1023, 15, -708.0)}
@@ -170,10 +171,10 @@ else:
             name = f"llvm.floor.{f'v{self.lanes}' if wide else ''}f{bits}"
             floor = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
             whole = builder.call(floor, [self.multiply_add(value, real(1 / LN2), real(0.5))])
-            # ln 2 in two parts: the first has few bits, so that whole · high is exact.
-            high = float(np.float32(0.693359375))
-            rest = self.multiply_add(whole, real(-high), value)
-            rest = self.multiply_add(whole, real(high - LN2), rest)
+            # ln 2 in two parts: the first has few bits, so that whole · high is exact; the second is what is left of
+            # it, which a difference of two float64 would not be.
+            rest = self.multiply_add(whole, real(-LN2_HIGH), value)
+            rest = self.multiply_add(whole, real(-LN2_LOW), rest)
             series = real(1 / math.factorial(terms - 1))
             for k in range(terms - 2, -1, -1):
                 series = self.multiply_add(series, rest, real(1 / math.factorial(k)))
