@@ -7,6 +7,7 @@ ours and of every package that brings a family: a changed kernel can never be mi
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -104,7 +105,25 @@ class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
 
+class CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """An index of a function's versions and a file for each, written by one process at a time.
+
+    Numba's own would let two processes that compile two versions at once give both the same file: one of them would
+    later be called with the arguments of the other.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        with open(f"{self._index_path}.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            super().save(key, data)
+
+
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
     """Numba's cache of one function, in our folder."""
 
     _impl_class = _Implementation
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, stamp)
