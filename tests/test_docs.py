@@ -25,6 +25,8 @@ from samebits import api
 from samebits.bench.measurements import measurements
 from samebits.cli import app
 from samebits.config import override
+from samebits.verify import canary
+from samebits.verify.cpus import usable
 from tests.helpers import TIMEOUT, samebits_here
 from tests.pages import PAGES, ROOT, items, prose
 
@@ -38,6 +40,7 @@ CANNOT_RUN = {
     "make demo": "it installs; the samebits commands it gives are run",
     "make bench": "it installs; the samebits commands it gives are run",
     "make PYTHON=/path/to/python3.11 test": "there is no such interpreter",
+    "python -m samebits.verify.canary": "it would publish the canaries of this machine",
     "pip install .": "it needs a network",
     "pip install '.[bpe]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
@@ -84,6 +87,9 @@ def place(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(bench, "bench_measurement", lambda name, *more: measurements()[name])
     monkeypatch.setattr(verify, "PEER_THREADS", (1,))
+    # tests/test_bits.py runs them all, and compiles for other CPUs.
+    monkeypatch.setattr(verify, "verify_cpus", lambda task, preset, steps, types: usable(types))
+    monkeypatch.setattr(canary, "names", lambda: ["sums", "softmax"])
     return tmp_path
 
 
