@@ -101,7 +101,7 @@ CASES = {
     "more gates than pairs": ([*TRAIN, *sets(update="[100,1]")], "100 gates on 9 inputs", "at most 36 gates"),
     "update not ending in channels": ([*TRAIN, *sets(update="[8,4,2]")], "update ends with 2", "channels, 1"),
     "perceive not starting with 8": ([*TRAIN, *sets(perceive="[4,2]")], "perceive starts with 4", "with 8"),
-    "a layer without gates": ([*TRAIN, *sets(update="[0,1]")], "at least 1"),
+    "a layer without gates": ([*TRAIN, *sets(update="[0,1]")], "from 1 to"),
     "min_lr above lr": ([*TRAIN, *sets(min_lr=1)], "min_lr is 1", "lr, 0.05"),
     "life with more channels": (
         [*TRAIN, *sets(channels=2, update="[16,8,2]", kernels=4)],
@@ -253,8 +253,14 @@ DAMAGE = {
     "arrays with a byte more": (lengthen, "was altered: arrays.safetensors"),
     "a byte of the state changed": (change_a_byte("state.json"), "was altered: state.json"),
     "state cut short": (cut_state_short, "was cut short or altered: state.json"),
-    "state another thing": (replace_state([1, 2]), "was cut short or altered: state.json"),
-    "state without its hash": (replace_state({"state": {}}), "was cut short or altered: state.json"),
+    "state another thing": (
+        replace_state([1, 2]),
+        "was altered, or written by another version of samebits: state.json",
+    ),
+    "state without its hash": (
+        replace_state({"state": {}}),
+        "was altered, or written by another version of samebits: state.json",
+    ),
     "arrays lost": (lose("arrays.safetensors"), "is incomplete: cannot read arrays.safetensors"),
     "state lost": (lose("state.json"), "is incomplete: cannot read state.json"),
     "an empty folder": (empty, "is incomplete: cannot read state.json"),

@@ -18,8 +18,9 @@ import pytest
 import samebits as api
 from samebits.api import open_run
 from samebits.engine import checkpoint as checkpoints
-from samebits.engine.checkpoint import Checkpoint, TrainState
+from samebits.engine.record import Checkpoint, Expected, TrainState, read
 from samebits.engine.runfolder import RunFolder
+from samebits.engine.train import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
 from tests.helpers import TIMEOUT, samebits, samebits_here, sets, start, weights_line
@@ -112,7 +113,7 @@ def finish_and_compare(place: Path, workers: int = 1, real: bool = True, **chang
 
 def loaded(run: Path, step: int) -> Checkpoint:
     opened = open_run(run)
-    return checkpoints.load(opened.checkpoints / f"step-{step}", opened.family.layout(opened.config))
+    return read(opened.checkpoints / f"step-{step}", opened.expected)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -194,6 +195,7 @@ class Killed(BaseException):
 
 LAYOUT = [("a", (2, 3)), ("b", (4,))]
 HASH = "0" * 64
+EXPECTED = Expected(HASH, LAYOUT, lambda constants: None)
 
 
 def make(step: int, value: float) -> Checkpoint:
@@ -255,7 +257,7 @@ def moments(action: Callable[[Path], object], folder: Path, copies: Path, monkey
 def contents(folder: Path) -> dict[int, bytes]:
     """Every checkpoint, loaded and so verified."""
     steps = checkpoints.steps_saved(folder)
-    return {step: checkpoints.load(folder / f"step-{step}", LAYOUT, HASH).params.tobytes() for step in steps}
+    return {step: read(folder / f"step-{step}", EXPECTED).params.tobytes() for step in steps}
 
 
 def tidy(folder: Path) -> dict[int, bytes]:
@@ -269,6 +271,7 @@ def tidy(folder: Path) -> dict[int, bytes]:
 def two(tmp_path):
     """Checkpoints 1 and 2."""
     folder = tmp_path / "two"
+    folder.mkdir()
     for step in (1, 2):
         checkpoints.save(folder, make(step, step), LAYOUT)
     return folder
@@ -375,7 +378,7 @@ def test_a_torn_checkpoint_is_never_believed(two):
         for length in {0, 1, len(whole) // 2, len(whole) - 1}:
             path.write_bytes(whole[:length])
             with pytest.raises(SamebitsError, match=r"cut short|altered"):
-                checkpoints.load(two / "step-2", LAYOUT, HASH)
+                read(two / "step-2", EXPECTED)
         path.write_bytes(whole)
     assert contents(two)[2] == make(2, 2).params.tobytes()
 
@@ -384,7 +387,7 @@ def test_a_kill_at_any_moment_of_making_the_folder(tmp_path, monkeypatch):
     """Either it is a run that resume continues, or train can be told to make it again."""
     monkeypatch.setattr("samebits.engine.runfolder.made_with", dict)
     family, _ = find_task("life")
-    config = find_preset("life", "small")
+    config = resolve(family, find_preset("life", "small"))
     (tmp_path / "nothing").mkdir()
 
     def create(folder: Path) -> None:

@@ -8,9 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from samebits.checks import path as checked_path
+from samebits.checks import shown
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
 from samebits.engine.family import Family
+from samebits.engine.modes import require_nearest
 from samebits.engine.params import weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
@@ -56,6 +59,7 @@ def configure(
     task: str, preset: str | None, settings: Mapping[str, Any], file: Path | None = None
 ) -> tuple[Family, str, TrainConfig]:
     """A checked config: the preset, then the TOML file's keys, then the settings."""
+    require_nearest()
     family, _ = find_task(task)
     tables = read_toml(file) if file else {}
     # A run's own config.toml can be given as it is: its keys are in a table of their own.
@@ -63,11 +67,9 @@ def configure(
     if not isinstance(from_file, dict):
         raise SamebitsError(f"{file}: config is {from_file!r}; it must be a table of keys; write [config] above them")
     if "run" in tables:
-        theirs = tables["run"].get("task")
+        theirs = tables["run"].get("task") if isinstance(tables["run"], dict) else tables["run"]
         if theirs != task:
-            raise SamebitsError(
-                f"{file} is of task {theirs}; this is {task}; use: samebits train {theirs} --config {file}"
-            )
+            raise SamebitsError(f"{file} is of task {shown(theirs)}; this is {task}; name the task it is of")
         filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = "full" if preset is None else preset
@@ -95,7 +97,8 @@ def new_folder(task: str) -> Path:
 
 
 def open_run(path: str | Path) -> RunFolder:
-    return RunFolder.open(Path(path), discover())
+    require_nearest()
+    return RunFolder.open(checked_path("path", path), discover())
 
 
 def train(
@@ -130,19 +133,21 @@ def resume(
     observe: Observer | None = None,
     interrupts: Interrupts | None = None,
     other_bits: bool = False,
+    new_metrics: bool = False,
     **settings: Any,
 ) -> Run:
     """Continue a run exactly. Settings are keys that change no bit of it: steps, the new total, keep, slot_memory …
 
     A run killed before its first checkpoint starts at step 0. One of a version that computed other bits is refused, or
-    with `other_bits` continued, and its config.toml says so.
+    with `other_bits` continued, and its config.toml says so. One whose metrics.csv was changed is refused, or with
+    `new_metrics` continued: the changed file is kept beside, and a new one begins.
     """
     with Workers(workers) as team:
         run = open_run(path)
         run.continue_bits(other_bits)
         if settings:
             run.change(settings)
-        return Run(run.path, run_training(run, team, checkpoint, observe, interrupts))
+        return Run(run.path, run_training(run, team, checkpoint, observe, interrupts, new_metrics))
 
 
 @overload

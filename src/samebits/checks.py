@@ -55,11 +55,16 @@ def real(name: str, value: Any, rule: str, remedy: str = "") -> float:
     return found
 
 
+def can_be_written(text: str) -> bool:
+    """Whether a file can hold a text, and the system a path of it: no NUL, no halves of characters."""
+    return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+
+
 def text(name: str, value: Any, remedy: str = "") -> str:
     """A string that can be written down: of whole characters, without NUL."""
     if not isinstance(value, str):
         raise SamebitsError(_told(name, value, "a text", remedy))
-    if "\0" in value or any("\ud800" <= one <= "\udfff" for one in value):
+    if not can_be_written(value):
         raise SamebitsError(_told(name, value, "a text of whole characters, and none of them NUL", remedy))
     return value
 

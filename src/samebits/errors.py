@@ -9,6 +9,14 @@ from collections.abc import Iterable
 class SamebitsError(Exception):
     """A problem said in one message: the value, the rule, the remedy."""
 
+    exit_code = 2  # of the command line
+
+
+class RunLostError(SamebitsError):
+    """What happened to a run while it was training, and was nobody's input."""
+
+    exit_code = 1
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The part of an error message that helps with a misspelt name."""

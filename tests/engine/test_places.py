@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from samebits.config import TrainConfig
-from samebits.engine import checkpoint, kernel_cache, train
+from samebits.engine import cache_folder, checkpoint, train
 from samebits.engine.family import Metrics
 from samebits.engine.optim import Plateau
 from samebits.engine.pool import available_cores
+from samebits.engine.record import Checkpoint, Expected, TrainState
 from samebits.engine.runfolder import RunFolder
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
@@ -18,22 +19,22 @@ from samebits.families import discover, find_preset
 
 
 def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel_cache.os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(cache_folder.os.path, "expanduser", lambda path: path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("SAMEBITS_CACHE_DIR", raising=False)
-    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert [base.parent for base in kernel_cache.cache_bases()] == [tmp_path]
+    monkeypatch.setattr(cache_folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert [base.parent for base in cache_folder.cache_bases()] == [tmp_path]
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o720])
 def test_machine_code_is_not_read_from_where_others_can_write(mode, monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / f"samebits-{kernel_cache.os.getuid()}"
+    monkeypatch.setattr(cache_folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = tmp_path / f"samebits-{cache_folder.os.getuid()}"
     folder.mkdir()
     folder.chmod(mode)
-    assert folder not in kernel_cache.cache_bases()
+    assert folder not in cache_folder.cache_bases()
     folder.chmod(0o700)
-    assert folder in kernel_cache.cache_bases()
+    assert folder in cache_folder.cache_bases()
 
 
 @pytest.mark.parametrize(("text", "cores"), [("100000 100000", 1), ("150000 100000", 2), ("1000 100000", 1)])
@@ -83,10 +84,10 @@ def test_a_folder_filled_while_we_waited_is_not_written_over(tmp_path, monkeypat
 def test_a_checkpoint_of_another_version_says_so(tmp_path):
     layout = [("weight", (3,))]
     values = np.ones(3, np.float32)
-    saved = checkpoint.Checkpoint(checkpoint.TrainState(), values, values, values, {}, "hash")
+    saved = Checkpoint(TrainState(), values, values, values, {}, "0" * 64)
     path = checkpoint.save(tmp_path, saved, layout)
-    with pytest.raises(SamebitsError, match="another version of samebits"):
-        checkpoint.load(path, [("weights", (3,))])
+    with pytest.raises(SamebitsError, match=r"another version of samebits: weights is missing"):
+        checkpoint.load(path, Expected("0" * 64, [("weights", (3,))], lambda found: None))
 
 
 def test_an_evaluation_that_is_not_a_number_is_never_the_best(monkeypatch):
@@ -100,7 +101,7 @@ def test_an_evaluation_that_is_not_a_number_is_never_the_best(monkeypatch):
     family = SimpleNamespace(metrics=metrics, evaluation=lambda *args: None)
     found = iter([np.nan, 2.0])
     trainer = SimpleNamespace(
-        family=family, config=config, data=None, state=checkpoint.TrainState(),
+        family=family, config=config, data=None, state=TrainState(),
         evaluate=lambda batch: {"loss": next(found)},
     )  # fmt: skip
     assert not train._take_evaluation(trainer, {})

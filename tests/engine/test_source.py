@@ -31,7 +31,9 @@ def test_every_tensor_goes_to_its_place():
     [
         ({"b": None}, "b is something this config has, and not init_from"),
         ({"c": np.zeros(1)}, "c is something init_from has, and this config has not"),
-        ({"b": np.zeros(5)}, r"b has shape \(5,\), this config's is \(4,\)"),
+        ({"b": np.zeros(5, np.float32)}, r"b is float32 \(5,\); it must be float32 \(4,\)"),
+        ({"b": np.zeros(4)}, r"b is float64 \(4,\); it must be float32"),
+        ({"b": np.full(4, np.nan, np.float32)}, "b has values that are not finite"),
         ({"wires": np.zeros(5, int)}, "its wires is not this config's"),
     ],
 )

@@ -203,10 +203,11 @@ def test_little_work_is_shared_by_those_who_are_told_to(count):
     assert set(out.tolist()) == {40}
 
 
-def test_nobody_waits_for_a_worker_that_does_not_come():
+def test_nobody_waits_for_a_worker_that_does_not_come(monkeypatch):
     seen = np.zeros(100, np.int64)
-    workers = Workers(3)  # not entered: two of its threads are not there
-    workers.run(count_tickets, workers.tickets(), seen)
+    monkeypatch.setattr(Workers, "_serve", lambda *args: None)  # two of its threads are gone at once
+    with Watchdog(), Workers(3) as workers:
+        workers.run(count_tickets, workers.tickets(), seen)
     assert set(seen.tolist()) == {1}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 from numba.core import event
@@ -24,6 +25,8 @@ from samebits.cli import (
     verify,
 )
 from samebits.cli.common import CompilingNotice
+from samebits.cli.terminal import echo, say
+from samebits.engine.kernel_cache import CacheWarning
 from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError
 
@@ -39,7 +42,7 @@ app = typer.Typer(
 
 def show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"samebits {made_with()['samebits']}")
+        echo(f"samebits {made_with()['samebits']}")
         raise typer.Exit
 
 
@@ -71,21 +74,29 @@ for name, function in (
     app.command(name)(function)
 
 
+def show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Ours is a line as any other: where in the code it came from helps nobody."""
+    own = issubclass(category, CacheWarning)
+    say(f"samebits: {message}" if own else warnings.formatwarning(message, category, filename, lineno).rstrip())
+
+
 def main() -> None:
+    warnings.showwarning = show_warning
     try:
         with event.install_listener("numba:compile", CompilingNotice()):
             app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except SamebitsError as error:
-        print(f"samebits: {error}", file=sys.stderr)
-        sys.exit(2)
+        say(f"samebits: {error}".replace("\n", " "))
+        sys.exit(error.exit_code)
     except MemoryError:
-        print("samebits: not enough memory; lower --batch-size, --grid or slot_memory", file=sys.stderr)
+        say("samebits: not enough memory; lower --batch-size, --grid or slot_memory")
         sys.exit(2)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        print(
+        say(
             f"samebits: cannot write or read{where} ({error.strerror or error}); look at its rights and the room on "
-            "its disk, or choose another path",
-            file=sys.stderr,
+            "its disk, or choose another path"
         )
         sys.exit(2)

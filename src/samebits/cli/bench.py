@@ -14,6 +14,7 @@ from samebits.bench.measurements import check_name, measurements, timed_presets
 from samebits.bench.records import Record, new_record, write_record
 from samebits.bench.tables import number, rewrite
 from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from samebits.cli.terminal import echo, say
 from samebits.engine.parts import find
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
@@ -64,7 +65,7 @@ def bench(
         if everything:
             bench_all(counts, steps or STEPS)
         for path in rewrite():
-            typer.echo(f"wrote {path}")
+            echo(f"wrote {path}")
         return
     check_name(name)
     if name not in measurements():
@@ -89,7 +90,7 @@ def bench_all(counts: list[int], steps: int) -> None:
                 command = f"samebits bench {name} --preset {preset} {named} --peers --steps {steps}"
                 bench_task(name, preset, counts, steps, {}, True, False, True, command)
         except SamebitsError as error:
-            typer.echo(f"samebits: {name} left out: {error}", err=True)
+            say(f"samebits: {name} left out: {error}")
             failed.append(name)
     if failed:
         raise SamebitsError(
@@ -110,9 +111,9 @@ def bench_task(
 ) -> None:
     family, chosen, config = api.configure(task, preset, settings)
     proof = prove(family, find_task(task)[1], config, counts)
-    rows = contest(family, config, counts, steps, peers, copies, note=lambda text: typer.echo(text, err=True))
+    rows = contest(family, config, counts, steps, peers, copies, note=lambda text: say(text))
     show(rows, f"{task} {chosen}, batch {config.batch_size}")
-    typer.echo(
+    echo(
         f"checked first: loss {proof['loss']:.6g}, the reference {proof['reference_loss']:.6g}; gradients within "
         f"{proof['largest_gradient_error']:.0e} of finite differences; bits equal for all counts"
     )
@@ -126,8 +127,8 @@ def bench_task(
             "rows": rows,
         }
         made = new_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
-        typer.echo(f"wrote {write_record(made)}")
-        typer.echo(f"wrote {plot_bench(new_plot(made), made)}")
+        echo(f"wrote {write_record(made)}")
+        echo(f"wrote {plot_bench(new_plot(made), made)}")
 
 
 def new_plot(record: Record) -> Path:
@@ -139,7 +140,7 @@ def new_plot(record: Record) -> Path:
 
 
 def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
-    typer.echo(f"{name}: {measurements()[name].summary}", err=True)
+    say(f"{name}: {measurements()[name].summary}")
     found = find(measurements()[name].measure)(counts)
     cells = [
         [
@@ -154,10 +155,10 @@ def bench_measurement(name: str, counts: list[int], record: bool, command: str |
         for row in found.rows
     ]
     print_table(["what", "system", "threads", "median", "spread", "speed-up", "samebits is"], cells, name)
-    typer.echo(f"checked first: {found.proof}")
+    echo(f"checked first: {found.proof}")
     if record:
         made = new_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
-        typer.echo(f"wrote {write_record(made)}")
+        echo(f"wrote {write_record(made)}")
 
 
 def show(rows: list[Row], title: str) -> None:
@@ -166,7 +167,7 @@ def show(rows: list[Row], title: str) -> None:
     cells = []
     for row in rows:
         if "absent" in row:
-            typer.echo(f"{row['system']}, {row['threads']} threads: left out, {row['absent']}")
+            echo(f"{row['system']}, {row['threads']} threads: left out, {row['absent']}")
             continue
         ratio = f"{row['times_slower']:.1f}× as fast" if "times_slower" in row else ""
         cells.append(

@@ -9,6 +9,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, print_table
+from samebits.cli.terminal import echo
 from samebits.errors import SamebitsError
 
 
@@ -35,18 +36,18 @@ def circuit(
     ]
     print_table(("operation", "perceive", "update", "both"), rows, f"{run.task}, gates by operation")
     kept = found.live if not all_channels else tuple(range(len(found.circuit.outputs)))
-    typer.echo(f"gates            {kinds.total:,}, of which {kinds.active:,} active (not just a wire)")
-    typer.echo(f"live channels    {_listed(found.live)}: all that can ever influence {_listed(found.visible)}")
-    typer.echo(
+    echo(f"gates            {kinds.total:,}, of which {kinds.active:,} active (not just a wire)")
+    echo(f"live channels    {_listed(found.live)}: all that can ever influence {_listed(found.visible)}")
+    echo(
         f"one cell         {found.cell:,} gates, perceive once per channel; "
         f"{found.reaching:,} reach channel {_listed(kept)}; {found.reaching_active:,} of those are active"
     )
-    typer.echo(f"after pruning    {len(found.circuit.ops):,} gates on {len(found.circuit.inputs):,} inputs")
-    typer.echo(f"checked          {found.proof}")
+    echo(f"after pruning    {len(found.circuit.ops):,} gates on {len(found.circuit.inputs):,} inputs")
+    echo(f"checked          {found.proof}")
     if found.not_drawn:
-        typer.echo(f"not drawn: {found.not_drawn}")
+        echo(f"not drawn: {found.not_drawn}")
     for path in found.paths:
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 def _listed(channels: tuple[int, ...]) -> str:

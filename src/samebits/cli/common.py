@@ -16,7 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from samebits.checks import printable
+from samebits.cli.terminal import say
 from samebits.config import TrainConfig, parse_setting
+from samebits.engine.cache_folder import refused
 from samebits.engine.family import Family
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
@@ -51,7 +54,7 @@ def worker_counts(text: str) -> list[int]:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table on standard output; numbers to the right."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    ready = [[str(cell) for cell in row] for row in rows]
+    ready = [[printable(str(cell)) for cell in row] for row in rows]
     for index, name in enumerate(columns):
         numeric = bool(ready) and all(_is_number(row[index]) for row in ready)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
@@ -70,9 +73,12 @@ def console() -> Console:
 
 
 def how_often() -> str:
+    unused = "".join(f" ({reason})" for reason in refused)
     if KEPT_IN is None:
-        return "every time, for no folder can be written where they would be kept (set SAMEBITS_CACHE_DIR to one)"
-    return "once on this machine"
+        return (
+            f"every time, for no folder can be written where they would be kept (set SAMEBITS_CACHE_DIR to one){unused}"
+        )
+    return f"once on this machine{unused}"
 
 
 class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no types
@@ -89,8 +95,7 @@ class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no typ
         self.depth += 1
         if not self.said and self.seconds + time.perf_counter() - self.began > self.SECONDS:
             self.said = True
-            with suppress(BrokenPipeError):
-                print(f"compiling kernels, {how_often()}: up to a minute", file=sys.stderr, flush=True)
+            say(f"compiling kernels, {how_often()}: up to a minute")
 
     def on_end(self, compiling: event.Event) -> None:
         self.depth -= 1
@@ -115,16 +120,18 @@ class ProgressView:
 
     def __enter__(self) -> ProgressView:
         if self.bar:
-            self.bar.start()
+            with suppress(OSError, ValueError):
+                self.bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.bar:
-            self.bar.stop()
+            with suppress(OSError, ValueError):
+                self.bar.stop()
             if self.line:
-                print(self.line, file=sys.stderr)
+                say(self.line)
 
     def __call__(self, step: int, row: Mapping[str, Any]) -> None:
         now = time.perf_counter()
@@ -140,13 +147,13 @@ class ProgressView:
         if row:
             self.line = f"step {step}/{self.total}  {note}"
         if self.bar:
-            self.bar.update(self.task, completed=step)
-            if row:
-                self.bar.update(self.task, note=note)
+            with suppress(OSError, ValueError):  # the terminal may be gone
+                self.bar.update(self.task, completed=step)
+                if row:
+                    self.bar.update(self.task, note=note)
         elif row and (step in (self.start, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
             self.last_line = now
-            with suppress(BrokenPipeError):  # nobody listens any more; training goes on
-                print(self.line, file=sys.stderr, flush=True)
+            say(self.line)
 
     def _speed(self, pace: float) -> list[str]:
         """Milliseconds a step, and what they come to."""

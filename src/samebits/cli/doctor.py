@@ -10,6 +10,8 @@ from threadpoolctl import threadpool_info
 from samebits.bench.records import physical_cores
 from samebits.bits import BITS
 from samebits.cli.common import print_table
+from samebits.cli.terminal import echo
+from samebits.engine.cache_folder import refused
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.runfolder import made_with
 from samebits.families import discover
@@ -37,9 +39,9 @@ def doctor(
         rows.append((name, here[:16], verdict))
     print_table(("canary", "sha256", f"bits number {BITS}"), rows)
     if verdicts[UNKNOWN]:
-        typer.echo(f"no canary is published for {', '.join(verdicts[UNKNOWN])}: a family of another package")
+        echo(f"no canary is published for {', '.join(verdicts[UNKNOWN])}: a family of another package")
     differing = ", ".join(verdicts[DIFFERENT])
-    typer.echo(f"DIFFERENT bits: {differing}" if differing else "bits as published")
+    echo(f"DIFFERENT bits: {differing}" if differing else "bits as published")
     if differing or not good:
         raise typer.Exit(1)
 
@@ -52,9 +54,10 @@ def describe() -> bool:
         ("CPU", facts.pop("cpu")),
         ("cores this process may use", facts.pop("cores")),
         ("physical cores", physical_cores() or "unknown"),
-        ("BLAS", f"{', '.join(blas) or 'none found'}; one thread inside units"),
+        ("BLAS", f"{', '.join(blas) or 'none found'}; not used in training"),
         ("threads", "samebits's own pool; Numba's parallel layer is not used"),
         ("kernel cache", KEPT_IN or "none can be written; kernels are compiled every time"),
+        *(("kernel cache", reason) for reason in refused),
         *facts.items(),
     ]
     good = True
@@ -65,7 +68,5 @@ def describe() -> bool:
         rows.append((f"{task} small, {STEPS} steps", next(iter(hashes))[0] if len(hashes) == 1 else "DIFFERENT bits"))
     print_table(("what", "found"), rows)
     counts = ", ".join(map(str, COUNTS))
-    typer.echo(
-        f"all good: one hash for {counts} workers" if good else f"the promise is broken here: {counts} workers differ"
-    )
+    echo(f"all good: one hash for {counts} workers" if good else f"the promise is broken here: {counts} workers differ")
     return good

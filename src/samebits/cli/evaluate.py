@@ -9,6 +9,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, WorkerOption, print_table
+from samebits.cli.terminal import echo
 from samebits.engine.parts import Report
 from samebits.engine.train import latest_weights
 from samebits.engine.workers import Workers
@@ -38,10 +39,10 @@ def evaluate(
             curves = {f"{run.name}: {name}": curve for run, of in both for name, curve in of.curves.items()}
     rows = [tuple(_shown(cell) for cell in row.values()) for row in found.rows]
     print_table(tuple(found.rows[0]), rows, title)
-    typer.echo(f"checkpoint {path}")
+    echo(f"checkpoint {path}")
     if curves:
         drawn = plot_curves(folder / "plots" / f"{found.plot}.png", curves, found.title, found.x, found.y)
-        typer.echo(f"wrote {drawn}")
+        echo(f"wrote {drawn}")
 
 
 def _report(folder: Path, checkpoint: str, team: Workers) -> tuple[Report, str, Path]:

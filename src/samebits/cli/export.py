@@ -9,6 +9,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath
+from samebits.cli.terminal import echo
 from samebits.errors import SamebitsError
 
 
@@ -25,4 +26,4 @@ def export(
             f"{folder} is a {run.family.name} run; there is no export of those; try: samebits eval {folder}"
         )
     for path in run.family.verbs["export"](api.load(folder, checkpoint), to, out or folder / "export"):
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")

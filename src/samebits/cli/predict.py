@@ -8,6 +8,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath
+from samebits.cli.terminal import echo
 from samebits.errors import SamebitsError
 
 
@@ -25,6 +26,6 @@ def predict(
     found, judged = run.family.verbs["predict"](api.load(folder, checkpoint), expression, workers=1)
     width = len(str(len(found.texts) - 1))
     for number, text in enumerate(found.texts):
-        typer.echo(f"{number:>{width}}  {text}")
+        echo(f"{number:>{width}}  {text}")
     if judged:
-        typer.echo(judged)
+        echo(judged)

@@ -11,6 +11,7 @@ from samebits import api
 from samebits.bench.profile import profile as measure
 from samebits.bench.records import new_record, write_record
 from samebits.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
+from samebits.cli.terminal import echo, say
 from samebits.engine.pool import worker_count
 
 
@@ -30,16 +31,16 @@ def profile(
     found = measure(family, config, count, steps)
     if record:
         content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
-        typer.echo(f"wrote {write_record(new_record(f'profile-{task}', content))}", err=True)
+        say(f"wrote {write_record(new_record(f'profile-{task}', content))}")
     if as_json:
-        typer.echo(json.dumps(found.record()))
+        echo(json.dumps(found.record()))
         return
     total = sum(found.parts.values())
     rows = [(part, f"{ms:.3f}", f"{100 * ms / total:.1f} %") for part, ms in found.parts.items()]
     rows.append(("step", f"{total:.3f}", "100.0 %"))
     title = f"{task} {chosen}, batch {config.batch_size}, {count} worker{'s' if count > 1 else ''}"
     print_table(("part", "ms", "share"), rows, title)
-    typer.echo(
+    echo(
         f"median {found.median:.2f} ms a step (fastest {found.fastest:.2f}, slowest {found.slowest:.2f}, {steps} steps)"
     )
-    typer.echo(f"{found.gigaflops:.1f} GFLOP/s; peak memory {found.peak_megabytes:.0f} MB, interpreter included")
+    echo(f"{found.gigaflops:.1f} GFLOP/s; peak memory {found.peak_megabytes:.0f} MB, interpreter included")

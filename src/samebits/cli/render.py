@@ -11,6 +11,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.cli.terminal import echo
 from samebits.errors import SamebitsError
 
 
@@ -47,11 +48,11 @@ def render(
             )
     paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, workers=workers, **options)
     for path in paths:
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 def parse_grid(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)x(\d+)", text.strip().lower())
+    found = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text.strip().lower())
     if not found:
         raise SamebitsError(f"grid is {text!r}; it must be HEIGHTxWIDTH; for example --grid 64x64")
     return int(found[1]), int(found[2])

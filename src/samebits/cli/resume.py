@@ -8,6 +8,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
+from samebits.cli.terminal import echo
 from samebits.cli.train import finish, interrupts
 
 ResumeSetOption = Annotated[
@@ -27,6 +28,10 @@ def resume(
         bool,
         typer.Option("--other-bits", help="go on with a run of a version that computed other bits; the folder says so"),
     ] = False,
+    new_metrics: Annotated[
+        bool,
+        typer.Option("--new-metrics", help="go on though metrics.csv was changed: it is kept beside, a new one begins"),
+    ] = False,
 ) -> None:
     """Continue a run exactly where its last checkpoint left it."""
     run = api.open_run(folder)
@@ -34,8 +39,8 @@ def resume(
     with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
         done = api.resume(
             folder, workers=workers, checkpoint=checkpoint, observe=view, interrupts=interrupts(),
-            other_bits=other_bits, **settings,
+            other_bits=other_bits, new_metrics=new_metrics, **settings,
         )  # fmt: skip
     if view.start == 0 and not done.outcome.interrupted:
-        typer.echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
+        echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
     finish(done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
 
 
@@ -35,15 +35,13 @@ def sample(
         api.load(folder, checkpoint), prompt, samples, workers,
         tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
     )  # fmt: skip
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
     for number, pieces in enumerate(found):
         if samples > 1:
-            typer.echo(f"--- sample {number} ---")
-        typer.echo(prompt, nl=False)
+            echo(f"--- sample {number} ---")
+        echo(prompt, nl=False)
         for piece in pieces:
-            typer.echo(piece, nl=False)
+            echo(piece, nl=False)
             sys.stdout.flush()
-        typer.echo()
+        echo()
     speed = tally.tokens / max(tally.seconds, 1e-9)
-    typer.echo(f"{tally.tokens:,} tokens, {speed:,.0f} tokens/s", err=True)
+    say(f"{tally.tokens:,} tokens, {speed:,.0f} tokens/s")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +22,7 @@ from samebits.cli.common import (
     settings_of,
     work_of,
 )
+from samebits.cli.terminal import echo, say
 from samebits.engine.family import Family
 from samebits.engine.runfolder import METRICS
 from samebits.engine.train import Interrupts
@@ -74,11 +73,7 @@ def train(
 def interrupts() -> Interrupts:
     """At a terminal: what Ctrl-C does is said, and the second one ends the program without waiting for anybody."""
 
-    def say(text: str) -> None:
-        with suppress(OSError):
-            print(f"\nsamebits: {text}", file=sys.stderr, flush=True)
-
-    return Interrupts(say, lambda: os._exit(130))
+    return Interrupts(lambda text: say(f"\nsamebits: {text}"), lambda: os._exit(130))
 
 
 def hint_at_best(path: Path, family: Family) -> None:
@@ -91,7 +86,7 @@ def hint_at_best(path: Path, family: Family) -> None:
     best = seen[np.argmin(found[seen])]
     if found[seen[-1]] > found[best]:
         name, step, last = family.metrics.best, int(columns["step"][best]), int(columns["step"][seen[-1]])
-        typer.echo(
+        echo(
             f"best evaluation: {name} {found[best]:.5g} at step {step}, against {found[seen[-1]]:.5g} at step {last}; "
             "to use it: --checkpoint best"
         )
@@ -100,19 +95,19 @@ def hint_at_best(path: Path, family: Family) -> None:
 def finish(run: api.Run) -> None:
     """The last lines of train and resume: the folder, the hash, what to do next."""
     if run.outcome.interrupted:
-        typer.echo(
+        echo(
             f"interrupted after step {run.outcome.step}, saved; "
             f"continue with: samebits resume {shlex.quote(str(run.path))}"
         )
         raise typer.Exit(130)
     if run.outcome.stopped_early:
-        typer.echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
+        echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
     opened = api.open_run(run.path)
     plot_losses(run.path, opened.task)
-    typer.echo(f"run {run.path}")
-    typer.echo(f"weights sha256:{run.outcome.weights}")
+    echo(f"run {run.path}")
+    echo(f"weights sha256:{run.outcome.weights}")
     if caveat := opened.family.caveat(opened.config):
-        typer.echo(f"  {caveat}")
+        echo(f"  {caveat}")
     hint_at_best(run.path, opened.family)
     look = next(iter(opened.family.verbs), "eval")
-    typer.echo(f"next: samebits {look} {shlex.quote(str(run.path))}")
+    echo(f"next: samebits {look} {shlex.quote(str(run.path))}")

@@ -18,6 +18,7 @@ from samebits.cli.common import (
     settings_of,
     worker_counts,
 )
+from samebits.cli.terminal import echo, say
 from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import find_task
@@ -71,19 +72,19 @@ def verify(
     print_table(("system", "workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps{told}")
     same = len(set(found.values())) == 1
     counted = ", ".join(map(str, counts))
-    typer.echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
+    echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
     if peers:
         different = len(set(theirs.values()))
         results = f"{different} different results" if different > 1 else "one result"
-        typer.echo(f"PyTorch, deterministic algorithms on: {results} for {', '.join(map(str, theirs))} threads")
+        echo(f"PyTorch, deterministic algorithms on: {results} for {', '.join(map(str, theirs))} threads")
     if gradients:
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE
-        typer.echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
+        echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
     here, wanted = canary(task), published().get(task)
     if wanted:
         same = same and here == wanted
-        typer.echo(f"canary sha256:{here[:16]}: {'bits as published' if here == wanted else 'DIFFERENT bits'}")
+        echo(f"canary sha256:{here[:16]}: {'bits as published' if here == wanted else 'DIFFERENT bits'}")
     if not same:
         raise typer.Exit(1)
 
@@ -99,7 +100,7 @@ def verify_cpus(task: str | None, preset: str, steps: int, types: list[str]) -> 
         children = [start(name, cases) for name in some]
         for name, child in zip(some, children, strict=True):
             found[name] = collect(child)
-            typer.echo(f"{name}: {len(cases)} done", err=True)
+            say(f"{name}: {len(cases)} done")
     here = found.pop("this machine")
 
     def cell(name: str, i: int) -> str:
@@ -108,8 +109,8 @@ def verify_cpus(task: str | None, preset: str, steps: int, types: list[str]) -> 
     rows = [(case, here[i][:16], *(cell(name, i) for name in can)) for i, case in enumerate(cases)]
     print_table(("training", "this machine", *can), rows)
     if cannot:
-        typer.echo(f"not tried, for this machine lacks their instructions: {', '.join(cannot)}")
+        echo(f"not tried, for this machine lacks their instructions: {', '.join(cannot)}")
     if any(row != here for row in found.values()):
-        typer.echo("DIFFERENT bits")
+        echo("DIFFERENT bits")
         raise typer.Exit(1)
-    typer.echo(f"the same bits compiled for {len(can)} other types of CPU")
+    echo(f"the same bits compiled for {len(can)} other types of CPU")

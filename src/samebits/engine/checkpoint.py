@@ -1,4 +1,4 @@
-"""Checkpoints: written beside, fsynced, renamed; checked byte for byte before they are believed."""
+"""Checkpoints of a run folder: written beside, fsynced, renamed; chosen, pruned, set aside. record.py reads them."""
 
 from __future__ import annotations
 
@@ -7,55 +7,35 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Constants, Layout
-from samebits.engine.optim import Plateau
+from samebits.checks import shown
+from samebits.engine.family import Layout
 from samebits.engine.params import views, weights_hash
-from samebits.errors import SamebitsError
-
-ARRAYS, STATE = "arrays.safetensors", "state.json"
-MOMENTS = ("optimiser.first", "optimiser.second")
-
-
-@dataclass
-class TrainState:
-    """Everything a run knows besides its vectors."""
-
-    step: int = 0  # optimiser steps done
-    plateau: Plateau = field(default_factory=Plateau)
-    best_value: float | None = None
-    best_step: int | None = None
-    stale_evaluations: int = 0  # since the best, for early stopping
-    stopped_early: bool = False
-    metrics_bytes: int = 0  # length of metrics.csv at this point
-
-
-@dataclass
-class Checkpoint:
-    state: TrainState
-    params: Array
-    first: Array
-    second: Array
-    constants: Constants
-    config_hash: str
-
-
-def folder_name(step: int) -> str:
-    return f"step-{step}"
+from samebits.engine.record import (
+    ARRAYS,
+    MOMENTS,
+    STATE,
+    Checkpoint,
+    Expected,
+    folder_name,
+    read,
+    read_record,
+    record_hash,
+    step_of,
+)
+from samebits.errors import RunLostError, SamebitsError
 
 
 def steps_saved(checkpoints: Path) -> list[int]:
     """The steps that have a finished checkpoint folder, oldest first."""
-    names = [entry.name for entry in checkpoints.glob("step-*") if entry.is_dir()]
-    return sorted(int(name[5:]) for name in names if name[5:].isdecimal())
+    steps = (step_of(entry.name) for entry in checkpoints.glob("step-*") if entry.is_dir())
+    return sorted(step for step in steps if step is not None)
 
 
 def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
@@ -63,7 +43,13 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
     target = checkpoints / folder_name(checkpoint.state.step)
     partial = checkpoints / f".{target.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        partial.mkdir()
+    except FileNotFoundError:
+        raise RunLostError(
+            f"{checkpoints} was deleted while the run was training; step {checkpoint.state.step} could not be saved "
+            "and training stopped; train anew, and let the folder be"
+        ) from None
     arrays = {**views(layout, checkpoint.params), **checkpoint.constants}
     arrays |= dict(zip(MOMENTS, (checkpoint.first, checkpoint.second), strict=True))
     packed = pack_arrays({name: np.ascontiguousarray(value) for name, value in arrays.items()})
@@ -74,7 +60,7 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
         "arrays_sha256": hashlib.sha256(packed).hexdigest(),
         "arrays_bytes": len(packed),
     }
-    record["record_sha256"] = _record_hash(record)
+    record["record_sha256"] = record_hash(record)
     try:
         _write(partial / ARRAYS, packed)
         _write(partial / STATE, json.dumps(record, indent=1).encode())
@@ -91,37 +77,6 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
     return target
 
 
-def read_arrays(path: Path, expected_hash: str | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The record and the arrays of a checkpoint, byte for byte what was written."""
-    record = _read_record(path)
-    if expected_hash is not None and record["config_hash"] != expected_hash:
-        raise SamebitsError(f"checkpoint {path} is of another config than this run's config.toml")
-    packed = _read(path / ARRAYS)
-    if len(packed) < record["arrays_bytes"]:
-        raise SamebitsError(
-            f"checkpoint {path} is cut short: {ARRAYS} has {len(packed)} of {record['arrays_bytes']} bytes"
-        )
-    if hashlib.sha256(packed).hexdigest() != record["arrays_sha256"]:
-        raise SamebitsError(f"checkpoint {path} was altered: {ARRAYS} does not match its SHA-256")
-    return record, parse_arrays(packed)
-
-
-def load(path: Path, layout: Layout, expected_hash: str | None = None) -> Checkpoint:
-    """Read and verify one checkpoint; the error says what is wrong with it."""
-    record, arrays = read_arrays(path, expected_hash)
-    try:
-        first, second = (arrays.pop(name) for name in MOMENTS)
-        params = np.concatenate([arrays.pop(name).ravel() for name, _ in layout])
-        state = dict(record["state"])
-        state["plateau"] = Plateau(**state["plateau"])
-        resumed = TrainState(**state)
-    except (KeyError, TypeError) as error:
-        raise SamebitsError(f"checkpoint {path} was written by another version of samebits: {error}") from None
-    if weights_hash(params) != record["weights_sha256"]:
-        raise SamebitsError(f"checkpoint {path} was altered: its weights do not match their SHA-256")
-    return Checkpoint(resumed, params, first, second, arrays, record["config_hash"])
-
-
 def choose(checkpoints: Path, which: str) -> Path:
     """The folder for `last`, `best`, or a step number."""
     steps = steps_saved(checkpoints)
@@ -132,36 +87,36 @@ def choose(checkpoints: Path, which: str) -> Path:
     if which == "last":
         return checkpoints / folder_name(steps[-1])
     if which == "best":
-        best = _read_record(checkpoints / folder_name(steps[-1]))["state"]["best_step"]
+        best = read_record(checkpoints / folder_name(steps[-1])).state.best_step
         if best is None:
             raise SamebitsError(
                 f"{checkpoints} has no best checkpoint yet: no evaluation was made; use --checkpoint last"
             )
         which = str(best)
-    number = which.removeprefix("step-")
-    if not number.isdecimal() or int(number) not in steps:
+    number = step_of(f"step-{which.removeprefix('step-')}")
+    if number not in steps:
         raise SamebitsError(
-            f"there is no checkpoint {which!r}; it must be last, best or one of {', '.join(map(str, steps))}"
+            f"there is no checkpoint {shown(which)}; it must be last, best or one of {', '.join(map(str, steps))}"
         )
-    return checkpoints / folder_name(int(number))
+    return checkpoints / folder_name(number)
 
 
-def previous_good(bad: Path, layout: Layout, expected_hash: str | None) -> int | None:
+def previous_good(bad: Path, expected: Expected) -> int | None:
     """The newest earlier step whose checkpoint verifies."""
-    number = int(bad.name.removeprefix("step-"))
-    for step in reversed([step for step in steps_saved(bad.parent) if step < number]):
+    number = step_of(bad.name)
+    for step in reversed([step for step in steps_saved(bad.parent) if number is None or step < number]):
         with contextlib.suppress(SamebitsError):
-            load(bad.parent / folder_name(step), layout, expected_hash)
+            read(bad.parent / folder_name(step), expected)
             return step
     return None
 
 
-def load_or_explain(path: Path, layout: Layout, expected_hash: str | None) -> Checkpoint:
-    """Load, and when that fails say what would work."""
+def load(path: Path, expected: Expected) -> Checkpoint:
+    """Read and verify a checkpoint, and when that fails say what would work."""
     try:
-        return load(path, layout, expected_hash)
+        return read(path, expected)
     except SamebitsError as error:
-        step = previous_good(path, layout, expected_hash)
+        step = previous_good(path, expected)
         if step is not None:
             remedy = f"the previous good one is {folder_name(step)}: add --checkpoint {step}"
         elif "another config" in str(error):
@@ -208,30 +163,6 @@ def _delete(path: Path) -> None:
     hidden = path.with_name(f".{path.name}.deleted")
     path.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(_read(path / STATE))
-        claimed = record.pop("record_sha256")
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise SamebitsError(f"checkpoint {path} was cut short or altered: {STATE} is not readable") from None
-    if claimed != _record_hash(record):
-        raise SamebitsError(f"checkpoint {path} was altered: {STATE} does not match its own SHA-256")
-    return record
-
-
-def _record_hash(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SamebitsError(
-            f"checkpoint {path.parent} is incomplete: cannot read {path.name} ({error.strerror})"
-        ) from None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -105,6 +105,9 @@ class Family:
     derived: Callable[[Mapping[str, Any]], Collection[str]] = field(default=lambda values: ())
     # A line to print beside the hash of a run whose inputs may differ elsewhere; empty where they cannot.
     caveat: Callable[[Any], str] = field(default=lambda config: "")
+    # (config, constants of a checkpoint): raises where they are not of this config. Kernels index by them, so they are
+    # checked before a kernel sees them. By default they must be those that `constants` makes.
+    check_constants: Callable[[Any, Constants], None] | None = None
     # Config keys that make a task's canary (verify/canary.py): small, and of nothing that this machine alone has.
     canary: Mapping[str, Any] = field(default_factory=dict)
     # What else a family computes inside the promise, such as samples: (workers) → arrays on fixed inputs, by name.

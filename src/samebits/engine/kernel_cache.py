@@ -6,12 +6,11 @@ ours and of every package that brings a family: a changed kernel can never be mi
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
-import tempfile
+import pickle
+import warnings
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -20,7 +19,10 @@ from typing import Any
 
 from numba.core import caching
 
+from samebits.engine.cache_folder import cache_bases, drop_old, hold, own_folder, read_sealed, write_sealed
+
 KEPT_CACHES = 3
+KERNELS = "kernels-[0-9a-f]{16}"  # names of our folders
 PACKAGE = Path(__file__).resolve().parents[1]
 FAMILIES = "samebits.families"  # the entry points by which a package brings a family
 
@@ -46,48 +48,23 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_bases() -> list[Path]:
-    """Where caches may be kept, best first: $SAMEBITS_CACHE_DIR, the user's cache, a temporary folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "samebits"
-    temporary = Path(tempfile.gettempdir()) / f"samebits-{os.getuid()}"
-    bases = [Path(os.environ["SAMEBITS_CACHE_DIR"])] if os.environ.get("SAMEBITS_CACHE_DIR") else []
-    bases += [home] if home.is_absolute() else []  # a user without a home keeps its ~
-    return bases + ([temporary] if _is_ours(temporary) else [])
-
-
-def _is_ours(folder: Path) -> bool:
-    """Machine code is run as it is read: a folder whose name anybody can guess must be one only we can write to."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        return found.st_uid == os.getuid() and not found.st_mode & 0o022
-    return False
-
-
 def cache_folder() -> Path | None:
     """A folder that keeps this version's machine code; None where none can be written."""
     for base in cache_bases():
-        folder = base / f"kernels-{source_hash()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError:
-            continue
-        os.utime(folder)
-        _drop_old_caches(base)
-        return folder
+        folder = own_folder(base, f"kernels-{source_hash()}")
+        if folder is not None:
+            hold(folder)
+            os.utime(folder)
+            drop_old(base, KERNELS, KEPT_CACHES)
+            return folder
     return None
 
 
-def _drop_old_caches(base: Path) -> None:
-    with contextlib.suppress(OSError):  # another process may be doing the same
-        found = sorted(base.glob("kernels-*"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for stale in found[KEPT_CACHES:]:
-            shutil.rmtree(stale, ignore_errors=True)
-
-
 KEPT_IN = cache_folder()
+
+
+class CacheWarning(UserWarning):
+    """Kernels are compiled, and cannot be kept."""
 
 
 class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]  # no types
@@ -106,10 +83,10 @@ class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """An index of a function's versions and a file for each, written by one process at a time.
+    """An index of a function's versions and a file for each, all sealed, written by one process at a time.
 
-    Numba's own would let two processes that compile two versions at once give both the same file: one of them would
-    later be called with the arguments of the other.
+    Numba's own would believe a damaged file, and would let two processes that compile two versions at once give both
+    the same file: one of them would later be called with the arguments of the other.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -117,13 +94,45 @@ class CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
             fcntl.flock(lock, fcntl.LOCK_EX)
             super().save(key, data)
 
+    def _load_index(self) -> dict[Any, str]:
+        content = read_sealed(Path(self._index_path))
+        version, stamp, overloads = pickle.loads(content) if content else (None, None, {})
+        return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        write_sealed(Path(self._index_path), self._dump((self._version, self._source_stamp, overloads)))
+
+    def _load_data(self, name: str) -> Any:
+        content = read_sealed(Path(self._data_path(name)))
+        if content is None:
+            raise FileNotFoundError(name)  # Numba takes that for a version that was not kept
+        return pickle.loads(content)
+
+    def _save_data(self, name: str, data: Any) -> None:
+        write_sealed(Path(self._data_path(name)), self._dump(data))
+
 
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
-    """Numba's cache of one function, in our folder."""
+    """Numba's cache of one function, in our folder. Where nothing more can be kept, all works without."""
 
     _impl_class = _Implementation
+    full = False  # of all functions: the disk
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if KernelCache.full:
+            return
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            KernelCache.full = True
+            warnings.warn(
+                f"compiled kernels cannot be kept in {KEPT_IN} ({error.strerror or error}); all works without, but the "
+                "next start compiles again; make room there, or set SAMEBITS_CACHE_DIR to another folder",
+                CacheWarning,
+                stacklevel=2,
+            )

@@ -1,4 +1,4 @@
-"""How the calling thread does arithmetic: denormal numbers are flushed to zero, BLAS uses one thread.
+"""How the calling thread does arithmetic: denormal numbers are flushed to zero, results are rounded to the nearest.
 
 Soft gates that are nearly wires multiply gradients by 1e-5 again and again; below 1e-38 a CPU falls back to microcode,
 and a training step took ten times as long (docs/LOG.md). Every thread that computes sets this mode, so results do not
@@ -16,9 +16,9 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from threadpoolctl import threadpool_limits
 
 from samebits.engine.jit import kernel
+from samebits.errors import SamebitsError
 
 MACHINE = platform.machine().lower()
 X86_FLUSH = 0x8040  # flush-to-zero and denormals-are-zero in MXCSR
@@ -91,8 +91,14 @@ def flushing() -> Iterator[None]:
         set_mode(before)
 
 
-@contextmanager
-def arithmetic() -> Iterator[None]:
-    """Denormals flushed, and BLAS with one thread: parallelism is ours alone. All as before afterwards."""
-    with threadpool_limits(limits=1, user_api="blas"), flushing():
-        yield
+TINIEST = 2.0**-60  # lost in a sum with 1, unless results are rounded up, down or towards zero
+
+
+def require_nearest() -> None:
+    """Refuse to work for a program that has changed the rounding mode: numbers in its files would be read as others."""
+    one = float(1)  # not known to the compiler, which rounds to the nearest
+    if one + TINIEST != 1 or one - TINIEST != 1:
+        raise SamebitsError(
+            "this program has changed the rounding mode of floating-point numbers, so a run could be neither trained "
+            "nor read back as it was; set it to nearest first: fesetround(FE_TONEAREST)"
+        )

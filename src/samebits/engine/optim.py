@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
+from pydantic import ConfigDict, Field, with_config
 
+from samebits.checks import MOST
 from samebits.config import TrainConfig
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.elementary import cos_sin, power
@@ -134,13 +136,14 @@ class AdamW:
         return StepInfo(math.sqrt(raw), math.isfinite(raw) and not self._counters[INFINITE * PAD])
 
 
+@with_config(ConfigDict(extra="forbid", allow_inf_nan=False))  # it is in state.json
 @dataclass
 class Plateau:
     """The one schedule with a memory: halve (say) the rate when the evaluation stops improving."""
 
     best: float | None = None
-    waited: int = 0
-    cuts: int = 0
+    waited: Annotated[int, Field(ge=0, le=MOST)] = 0
+    cuts: Annotated[int, Field(ge=0, le=MOST)] = 0
 
     def observe(self, config: TrainConfig, value: float) -> None:
         if math.isfinite(value) and (self.best is None or value < self.best):

@@ -66,9 +66,17 @@ class Pool:
         self.log: list[tuple[str, int, int]] | None = None  # what ran, and its ticks, for those who want to know
         self._spins = dispatch.SPINS if count <= available_cores() else 0  # a spinning worker must not hold up another
         self._python: tuple[Callable[..., None], tuple[Any, ...]] | None = None
+        self._inside = threading.Lock()  # held inside `with`
+        self._user: tuple[int, int] | None = None  # (thread, process) of who entered
         self._problems: list[BaseException] = []
 
     def __enter__(self) -> Self:
+        if not self._inside.acquire(blocking=False):
+            raise SamebitsError(
+                "these workers are in use already: they were entered a second time, or by another thread; pass on the "
+                "ones you have, or make new ones"
+            )
+        self._user = threading.get_ident(), os.getpid()
         which = int(self._board[dispatch.POSTS]), int(self._board[dispatch.SHIFT])
         if not numba.config.DISABLE_JIT:
             for index in range(1, self.count):
@@ -77,7 +85,7 @@ class Pool:
                 try:
                     thread.start()
                 except RuntimeError:
-                    self.__exit__(None, None, None)
+                    Pool.__exit__(self, None, None, None)
                     raise SamebitsError(
                         f"workers is {self.count}; this machine lets a process start only {index} of them; "
                         "use fewer --workers"
@@ -92,6 +100,16 @@ class Pool:
         finally:
             if not numba.config.DISABLE_JIT:
                 dispatch.dismiss(self._board)
+            self._user = None
+            self._inside.release()
+
+    def _check_user(self) -> None:
+        """One thread hands out the work: two at once would mix up what is posted, and nobody would notice."""
+        if self._user != (threading.get_ident(), os.getpid()):
+            where = "by another thread or process than the one that entered them" if self._user else "outside of `with`"
+            raise SamebitsError(
+                f"these workers are used {where}; enter them with `with`, use them there, and give every thread its own"
+            )
 
     def run(self, body: Callable[..., None], *args: Any, alone: bool = False) -> None:
         """Call body(worker, *args) on the workers at once; return when all of it is done.
@@ -99,6 +117,7 @@ class Pool:
         Body shares its tasks by tickets: a worker that comes when none are left is not waited for. Compiled, or plain
         Python.
         """
+        self._check_user()
         if numba.config.DISABLE_JIT or isinstance(body, Dispatcher):
             self.post(body, *args, alone=alone)
             self.join()
@@ -119,6 +138,7 @@ class Pool:
 
         Until then nobody else may touch what it works on. `alone`: too little to share, one worker does it.
         """
+        self._check_user()
         if numba.config.DISABLE_JIT:  # plain Python has no atomics; one worker can do all the work
             body(0, *args)
             return
@@ -134,6 +154,7 @@ class Pool:
         """Take part in what is posted; return when all of it is done. An error in a worker is raised here."""
         if not self._posted:
             return
+        self._check_user()
         first = int(self._board[dispatch.POSTS]) - len(self._posted)
         failed = dispatch.join(self._board, first)
         posted, self._posted = self._posted, []

@@ -9,21 +9,52 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samebits.bits import BITS
-from samebits.config import TrainConfig, build, config_hash, outside_hash, override, read_toml, to_toml
-from samebits.engine.family import Family
+from samebits.checks import MOST, shown
+from samebits.config import TrainConfig, build, config_hash, outside_hash, override, problems, read_tables, to_toml
+from samebits.engine.family import Constants, Family
 from samebits.engine.kernel_cache import PACKAGE
 from samebits.engine.pool import available_cores
-from samebits.errors import SamebitsError
+from samebits.engine.record import Expected, check_same
+from samebits.errors import RunLostError, SamebitsError
 
 FIRST_BITS = 1  # of versions that did not say
 CONFIG, METRICS, TIMING, LOCK = "config.toml", "metrics.csv", "timing.csv", ".lock"
+STRICT = ConfigDict(strict=True, extra="forbid")
 RECORDED_VERSIONS = ("samebits", "numpy", "numba", "llvmlite", "scipy", "safetensors")
+
+
+class Names(BaseModel):
+    model_config = STRICT
+
+    family: str
+    task: str
+    preset: str
+
+
+class MadeWith(BaseModel):
+    """For the record; of all it says, the bits number alone counts."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    bits: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=1)] = [FIRST_BITS]
+
+
+class Head(BaseModel):
+    """config.toml; the family's own model reads its config."""
+
+    model_config = STRICT
+
+    run: Names
+    config: dict[str, Any]
+    made_with: MadeWith = MadeWith()
 
 
 class RunFolder:
@@ -36,6 +67,7 @@ class RunFolder:
         self.values = dict(values)  # what config.toml holds
         self.bits = [BITS]  # of the versions that trained it, in their order
         self.changed = False
+        self._lock = -1  # its descriptor, while we hold the folder
 
     @property
     def checkpoints(self) -> Path:
@@ -73,16 +105,41 @@ class RunFolder:
             raise SamebitsError(
                 f"{path} is not a run folder (it has no {CONFIG}); name a folder that samebits train made"
             )
-        tables = read_toml(path / CONFIG)
-        head = tables.get("run", {})
-        if head.get("family") not in families:
-            raise SamebitsError(f"{path / CONFIG} names family {head.get('family')!r}; known: {', '.join(families)}")
-        family = families[head["family"]]
-        values = tables.get("config", {})
-        config = build(family.config, values)
-        run = cls(path, family, str(head.get("task")), str(head.get("preset")), config, values)
-        run.bits = tables.get("made_with", {}).get("bits", [FIRST_BITS])
+        tables = read_tables(path / CONFIG)
+        try:
+            head = Head.model_validate(tables)
+        except ValidationError as error:
+            told = "; ".join(f"{key} is {value}; it must be {rule}" for key, value, rule in problems(error))
+            raise SamebitsError(f"{path / CONFIG} was altered: {told}; put it back as samebits wrote it") from None
+        if head.run.family not in families:
+            raise SamebitsError(
+                f"{path / CONFIG} names family {shown(head.run.family)}; known: {', '.join(families)}; "
+                "install the package that brings it"
+            )
+        family = families[head.run.family]
+        try:
+            config = build(family.config, head.config)
+            family.layout(config)
+        except SamebitsError as error:
+            raise SamebitsError(f"{path / CONFIG}: {error}") from None
+        if config.schedule_steps is None:
+            raise SamebitsError(f"{path / CONFIG} has no schedule_steps; samebits train wrote it; put it back")
+        run = cls(path, family, head.run.task, head.run.preset, config, head.config)
+        run.bits = head.made_with.bits
         return run
+
+    @property
+    def expected(self) -> Expected:
+        """What its checkpoints must be like."""
+        family, config = self.family, self.config
+
+        def check(found: Constants) -> None:
+            if family.check_constants is not None:
+                family.check_constants(config, found)
+            else:
+                check_same(found, family.constants(config))
+
+        return Expected(self.hash, family.layout(config), check)
 
     def change(self, settings: Mapping[str, Any]) -> None:
         """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""
@@ -127,10 +184,12 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder: a second process is refused, and a killed one lets go by itself."""
-        with (self.path / LOCK).open("ab") as file:
+        """Hold the folder: a second run on it is refused, and a killed process lets go by itself."""
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        LOCKS.add(descriptor)
+        try:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise
@@ -138,7 +197,41 @@ class RunFolder:
                     f"{self.path} is in use by another samebits process; wait for it or stop it; for a new run, choose "
                     "another --out"
                 ) from None
+            self._lock = descriptor
             yield
+        finally:
+            if descriptor in LOCKS:  # else we are a child that was forked meanwhile, and have let go of it
+                # Said, not left to closing: a program that another thread is just starting still has it open.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                LOCKS.discard(descriptor)
+                os.close(descriptor)
+
+    def check_there(self) -> None:
+        """Stop where the folder we hold was deleted, or another one lies in its place."""
+        held = os.fstat(self._lock)
+        try:
+            found = (self.path / LOCK).stat()
+            gone = (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino) or not self.checkpoints.is_dir()
+        except FileNotFoundError:
+            gone = True
+        if gone:
+            raise RunLostError(
+                f"{self.path} was deleted or replaced while its run was training, so nothing more can be saved, and "
+                "training stopped; train anew, and leave its folder alone meanwhile"
+            )
+
+
+LOCKS: set[int] = set()  # what this process holds: no child that it forks may keep it
+
+
+def _let_go() -> None:
+    """In a forked child: a lock lives until its last copy is closed."""
+    for descriptor in LOCKS:
+        os.close(descriptor)
+    LOCKS.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def refuse_occupied(path: Path) -> None:
@@ -153,46 +246,6 @@ def refuse_occupied(path: Path) -> None:
                 f"continue it with: samebits resume {shlex.quote(str(path))}, or choose another name"
             )
         raise SamebitsError(f"--out {path} exists and is not empty, and no run either; choose another name")
-
-
-class Table:
-    """A CSV file that grows a flushed row at a time and can be cut back to a known length."""
-
-    def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
-        self.columns = tuple(columns)
-        if length is not None and check_length(path, length):
-            os.truncate(path, length)
-        self._file: BinaryIO = path.open("ab")
-        if self._file.tell() == 0:
-            self._file.write((",".join(self.columns) + "\n").encode())
-            self._file.flush()
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        self._file.write((",".join(_cell(row.get(name)) for name in self.columns) + "\n").encode())
-        self._file.flush()
-
-    def sync(self) -> int:
-        """Make sure that the rows are on disk; their length in bytes."""
-        os.fsync(self._file.fileno())
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def check_length(path: Path, length: int) -> bool:
-    """Refuse a table that has lost rows; True if there is one."""
-    size = path.stat().st_size if path.exists() else 0
-    if size < length:
-        raise SamebitsError(
-            f"{path} is shorter than its checkpoint says ({size} of {length} bytes); rows were lost; "
-            "put the file back, or resume from an earlier --checkpoint"
-        )
-    return size > 0
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def made_with() -> dict[str, Any]:

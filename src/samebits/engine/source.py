@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.config import read_toml
+from samebits.checks import path as checked_path
+from samebits.checks import shown
+from samebits.config import read_tables
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants, Layout
 from samebits.engine.params import spans
+from samebits.engine.record import MOMENTS, read_arrays, read_record, take_weights
 from samebits.engine.runfolder import CONFIG
 from samebits.errors import SamebitsError
 
@@ -28,7 +31,7 @@ class Source(NamedTuple):
 
 def read_source(init_from: str, family: str) -> Source:
     """The last checkpoint of a run folder, or the checkpoint folder that is named; of the same family."""
-    folder = Path(init_from).expanduser()
+    folder = checked_path("init_from", init_from)
     chosen = None
     if folder.parent.name == "checkpoints":
         chosen, folder = folder, folder.parent.parent
@@ -37,20 +40,20 @@ def read_source(init_from: str, family: str) -> Source:
             f"init_from {init_from} is not a run folder (it has no {CONFIG}); "
             "name a folder that samebits train made, or a checkpoint in one"
         )
-    tables = read_toml(folder / CONFIG)
+    tables = read_tables(folder / CONFIG)
     found = str(tables.get("run", {}).get("family"))
     if found != family:
         raise SamebitsError(
-            f"init_from {init_from} is a {found} run; this is a {family} task; name a run of the same kind"
+            f"init_from {init_from} is a {shown(found)} run; this is a {family} task; name a run of the same kind"
         )
     try:
         path = chosen or checkpoints.choose(folder / "checkpoints", "last")
-        arrays = checkpoints.read_arrays(path)[1]
+        arrays = read_arrays(path, read_record(path))
     except SamebitsError as error:
         raise SamebitsError(
             f"init_from {init_from}: {error}; or name a good checkpoint: {folder}/checkpoints/step-N"
         ) from None
-    weights = {name: value for name, value in arrays.items() if name not in checkpoints.MOMENTS}
+    weights = {name: value for name, value in arrays.items() if name not in MOMENTS}
     return Source(path, found, dict(tables.get("config", {})), weights)
 
 
@@ -63,13 +66,10 @@ def begin_with(source: Source, layout: Layout, constants: Constants, params: Arr
         )
         raise SamebitsError(f"init_from {source.path}: {name} is something {who}; train with the sizes of that run")
     for name, start, end, shape in spans(layout):
-        found = source.arrays[name]
-        if found.shape != tuple(shape):
-            raise SamebitsError(
-                f"init_from {source.path}: {name} has shape {found.shape}, this config's is {tuple(shape)}; "
-                "train with the sizes of that run"
-            )
-        params[start:end] = found.ravel()
+        try:
+            params[start:end] = take_weights(dict(source.arrays), name, shape).ravel()
+        except SamebitsError as error:
+            raise SamebitsError(f"init_from {source.path}: {error}; train with the sizes of that run") from None
     for name, value in constants.items():
         if not np.array_equal(source.arrays[name], value):
             raise SamebitsError(f"init_from {source.path}: its {name} is not this config's; train with that run's")

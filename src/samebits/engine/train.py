@@ -19,15 +19,16 @@ from numpy.typing import DTypeLike
 from samebits.config import TrainConfig, override
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.arrays import Array
-from samebits.engine.checkpoint import Checkpoint, TrainState
 from samebits.engine.device import Device, Vector
 from samebits.engine.family import Batch, Constants, Family, Kernels, Wave
 from samebits.engine.merge import sum_tree
 from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at, weights_hash
+from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Reduction
-from samebits.engine.runfolder import METRICS, TIMING, RunFolder, Table, check_length
+from samebits.engine.runfolder import METRICS, TIMING, RunFolder
 from samebits.engine.source import begin_with, read_source
+from samebits.engine.table import Table, check_metrics
 from samebits.errors import SamebitsError
 
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
@@ -113,13 +114,9 @@ class Trainer:
         return Checkpoint(self.state, params, first, second, self.constants, config_hash)
 
     def restore(self, saved: Checkpoint) -> None:
-        if saved.params.shape != self.params.shape or saved.params.dtype != self.params.dtype:
-            raise SamebitsError(
-                f"the checkpoint has {saved.params.size} parameters ({saved.params.dtype}); this config has "
-                f"{self.params.size} ({self.params.dtype}); resume with the config it was made with"
-            )
+        """Go on from a checkpoint of this config (record.read)."""
         self.params[:], self.optimiser.first[:], self.optimiser.second[:] = saved.params, saved.first, saved.second
-        self.state = replace(saved.state)
+        self.state = replace(saved.state, plateau=replace(saved.state.plateau))
         self.constants = saved.constants
 
     def _not_finite(self, step: int, loss: float) -> str:
@@ -212,12 +209,16 @@ def run_training(
     from_checkpoint: str | None = None,
     observe: Observer | None = None,
     interrupts: Interrupts | None = None,
+    new_metrics: bool = False,
 ) -> Outcome:
-    """Train a run folder to its config's steps, from nothing or from a checkpoint; `last` may also be none yet."""
+    """Train a run folder to its config's steps, from nothing or from a checkpoint; `last` may also be none yet.
+
+    With `new_metrics`, a metrics.csv that was changed since is kept beside, and a new one begins.
+    """
     with run.lock():
         try:
-            told = observe or (lambda step, row: None)
-            return _run_locked(run, device, from_checkpoint, told, interrupts or Interrupts())
+            trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics)
+            return _run_locked(run, trainer, saved_at, observe or (lambda step, row: None), interrupts or Interrupts())
         except OSError as error:
             saved = checkpoints.steps_saved(run.checkpoints)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -228,10 +229,8 @@ def run_training(
             ) from None
 
 
-def _run_locked(
-    run: RunFolder, device: Device, from_checkpoint: str | None, observe: Observer, interrupts: Interrupts
-) -> Outcome:
-    trainer, saved_at = _begin(run, device, from_checkpoint)
+def _run_locked(run: RunFolder, trainer: Trainer, saved_at: int, observe: Observer, interrupts: Interrupts) -> Outcome:
+    run.checkpoints.mkdir(exist_ok=True)
     if run.changed:
         run.write_config()
     family, config, state = run.family, run.config, trainer.state
@@ -241,7 +240,8 @@ def _run_locked(
 
     def save() -> None:
         nonlocal saved_at
-        state.metrics_bytes = metrics.sync()
+        run.check_there()
+        state.metrics_bytes, state.metrics_sha256 = metrics.sync()
         checkpoints.save(run.checkpoints, trainer.checkpoint(run.hash), trainer.layout)
         checkpoints.prune(run.checkpoints, config.keep, state.best_step)
         saved_at = state.step
@@ -267,10 +267,10 @@ def _run_locked(
             metrics.close()
             timing.close()
     interrupted = interrupts.asked and state.step < config.steps and not state.stopped_early
-    return Outcome(weights_hash(device.download(trainer.params)), state.step, interrupted, state.stopped_early)
+    return Outcome(weights_hash(trainer.device.download(trainer.params)), state.step, interrupted, state.stopped_early)
 
 
-def _begin(run: RunFolder, device: Device, from_checkpoint: str | None) -> tuple[Trainer, int]:
+def _begin(run: RunFolder, device: Device, from_checkpoint: str | None, new_metrics: bool) -> tuple[Trainer, int]:
     """A trainer where the run begins or goes on, and the step it has saved; −1: none."""
     family, config = run.family, run.config
     checkpoints.clean(run.checkpoints)
@@ -281,18 +281,19 @@ def _begin(run: RunFolder, device: Device, from_checkpoint: str | None) -> tuple
             begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
         return trainer, -1
     chosen = checkpoints.choose(run.checkpoints, from_checkpoint)
-    saved = checkpoints.load_or_explain(chosen, family.layout(config), run.hash)
+    saved = checkpoints.load(chosen, run.expected)
     if config.steps < saved.state.step:
         raise SamebitsError(
             f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
             f"set --steps to at least {saved.state.step}"
         )
-    check_length(run.path / METRICS, saved.state.metrics_bytes)
+    check_metrics(run.path / METRICS, saved.state, new_metrics)
     if "init_from" in type(config).model_fields:
         config = override(config, {"init_from": str(chosen)})  # what it inherited or learned is in its own checkpoint
     trainer = Trainer(family, config, device)
     trainer.restore(saved)
     checkpoints.set_aside(run.checkpoints, trainer.state.step)
+    checkpoints.prune(run.checkpoints, config.keep, trainer.state.best_step)  # killed while it did, it left one more
     return trainer, trainer.state.step
 
 
@@ -320,5 +321,5 @@ def _take_evaluation(trainer: Trainer, row: dict[str, Any]) -> bool:
 def latest_weights(run: RunFolder, which: str = "last") -> tuple[Array, Checkpoint, Path]:
     """The verified parameters of a run."""
     path = checkpoints.choose(run.checkpoints, which)
-    found = checkpoints.load_or_explain(path, run.family.layout(run.config), run.hash)
+    found = checkpoints.load(path, run.expected)
     return found.params, found, path

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.merge import TreeSum
-from samebits.engine.modes import arithmetic, flush_denormals
+from samebits.engine.modes import flush_denormals, flushing, require_nearest
 from samebits.engine.optim import AdamW
 from samebits.engine.pool import Pool, worker_count
 from samebits.engine.scratch import Scratch
@@ -27,18 +27,18 @@ class Workers(Pool):
         self._entered = ExitStack()
 
     def __enter__(self) -> Self:
-        self._entered.enter_context(arithmetic())
-        try:
-            return super().__enter__()
-        except BaseException:
-            self._entered.close()
-            raise
+        require_nearest()
+        with ExitStack() as entered:
+            entered.enter_context(flushing())
+            super().__enter__()
+            entered.push(super().__exit__)
+            self._entered = entered.pop_all()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._entered:
-            super().__exit__(kind, error, trace)
+        self._entered.__exit__(kind, error, trace)
 
     def scratch(self, owner: str) -> Scratch:
         """Working memory under names of the owner's own."""

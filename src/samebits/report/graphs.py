@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samebits.report.plots import save, screenless_pyplot
+from samebits.report.plots import drawable, save, screenless_pyplot
 
 PAPER, INK, FAINT = "#faf9f6", "#3c3e46", "#b9b6ad"
 OPERATOR, SYMBOL, NUMBER = "#1f3c5c", "#e3c58a", "#d9e2ea"
@@ -65,7 +65,7 @@ def draw_tree(axes: Any, drawing: Drawing, width: float, depth: float) -> None:
         axes.text(
             shift + x,
             -y,
-            drawing.labels[node].center(3),
+            drawable(drawing.labels[node]).center(3),
             ha="center",
             va="center",
             fontsize=8.5,
@@ -93,7 +93,7 @@ def save_trees(path: Path, rows: Sequence[Sequence[Drawing]], title: str) -> Pat
         figsize=(UNIT * sum(w + 1.8 for w in width), UNIT * sum(heights) + 0.4),
         gridspec_kw={"width_ratios": [w + 1.8 for w in width], "height_ratios": heights},
     )  # fmt: skip
-    figure.suptitle(title, fontsize=11, color=INK)
+    figure.suptitle(drawable(title), fontsize=11, color=INK)
     figure.get_layout_engine().set(h_pad=0.1, w_pad=0.1)
     for r, row in enumerate(rows):
         for c in range(columns):

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.checks import printable
+from samebits.errors import SamebitsError
+
 BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
 LINES = ("-", "--", ":", "-.")
 CROWDED = 300  # points of a curve that nobody can tell apart any more
@@ -31,9 +34,14 @@ def screenless_pyplot() -> Any:
     return pyplot
 
 
+def drawable(text: str) -> str:
+    """A text of the user's as it is: matplotlib would read formulas between dollar signs."""
+    return printable(text).replace("$", r"\$")
+
+
 def new_axes(title: str, x: str, y: str, height: float = 3.8) -> tuple[Any, Any]:
     figure, axes = screenless_pyplot().subplots(figsize=(7.2, height), dpi=120, layout="constrained")
-    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.set(title=drawable(title), xlabel=x, ylabel=y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     return figure, axes
@@ -50,10 +58,16 @@ def save(figure: Any, path: Path) -> Path:
 
 def read_columns(path: Path) -> dict[str, NDArray[Any]]:
     """A CSV file by column; an empty cell is NaN."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    names = rows[0].keys() if rows else ()
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            names, *rows = csv.reader(file, strict=True)
+        cells = [[float(cell or "nan") for cell in row] for row in rows]
+        values = np.array(cells).reshape(len(rows), len(names))
+    except (ValueError, csv.Error) as error:
+        raise SamebitsError(
+            f"{path} is not as samebits wrote it ({error}); put it back, or go on with: samebits resume --new-metrics"
+        ) from None
+    return dict(zip(names, values.T, strict=True))
 
 
 def plot_losses(run: Path, title: str) -> Path | None:
@@ -89,7 +103,7 @@ def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: s
     """Several curves over their index."""
     figure, axes = new_axes(title, x, y)
     for (name, values), (line, colour) in zip(curves.items(), styles((BLUE, ORANGE, GREY)), strict=False):
-        axes.plot(values, line, color=colour, linewidth=0.6, label=name)
+        axes.plot(values, line, color=colour, linewidth=0.6, label=drawable(name))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return save(figure, path)

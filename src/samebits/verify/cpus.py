@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from samebits import api
-from samebits.engine.kernel_cache import cache_bases
+from samebits.engine.cache_folder import cache_bases
 from samebits.engine.train import resolve
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover

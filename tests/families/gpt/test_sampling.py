@@ -35,7 +35,8 @@ def make(context=40, final_norm=True, documents=1, known=None, **sizes):
 
 def logits_of(model, tokens, settings=GREEDY):
     decoder = Decoder(model, np.array(tokens, np.int32), settings)
-    decoder.advance(1, Workers(1))
+    with Workers(1) as alone:
+        decoder.advance(1, alone)
     return decoder.logits[0]
 
 
@@ -73,7 +74,8 @@ def test_longer_than_the_context_follows_the_stated_rule():
     """Each token is the greedy one of a forward pass over what is in view."""
     model, prompt = make(context=9), np.array([3, 1, 4], np.int32)
     decoder = Decoder(model, prompt, Settings(tokens=40, temperature=0.0))
-    decoder.advance(40, Workers(1))
+    with Workers(1) as alone:
+        decoder.advance(40, alone)
     text = prompt.tolist()
     for _ in range(40):
         seen = text[in_view(len(text), 9) :]
@@ -82,7 +84,8 @@ def test_longer_than_the_context_follows_the_stated_rule():
     assert decoder.text[0].tolist() == text
     # A prompt may be that long too, and is read by the same rule.
     longer = Decoder(model, np.array(text[:30], np.int32), Settings(tokens=13, temperature=0.0))
-    longer.advance(13, Workers(1))
+    with Workers(1) as alone:
+        longer.advance(13, alone)
     assert longer.text[0].tolist() == text
 
 
@@ -168,7 +171,8 @@ def test_the_end_token_ends_a_sample():
     for sample, text in enumerate(texts):
         assert "".join(model.stream("ab", tokens=12, temperature=1.5, sample=sample)) == text
     whole = Decoder(model, np.array([0, 1], np.int32), Settings(tokens=12, temperature=1.5), samples=12)
-    whole.advance(12, Workers(1))
+    with Workers(1) as alone:
+        whole.advance(12, alone)
     for row, length in zip(whole.text, whole.lengths, strict=True):
         assert end not in row[: length - 1]
         assert length == 14 or row[length - 1] == end

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.engine.family import Layout, Task
+from samebits.errors import SamebitsError
 
 MOST_PARAMETERS = 500_000_000
 DROPOUT, SAMPLE = 7, 8  # purposes of our own draws, beside the engine's (rng.Purpose)
@@ -45,7 +46,7 @@ class GptConfig(TrainConfig):
     def symbols(self) -> int:
         """The size of the vocabulary, known once the data has been seen."""
         if self.vocab is None:
-            raise ValueError("vocab is not known yet: prepare the config first")
+            raise SamebitsError("vocab is missing; samebits train fills it in when it has read the data; put it back")
         return self.vocab
 
     @model_validator(mode="after")

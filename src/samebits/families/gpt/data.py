@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,8 +19,8 @@ from safetensors.numpy import save as pack_arrays
 
 from samebits.engine import rng
 from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
-from samebits.engine.kernel_cache import cache_bases
+from samebits.engine.cache_folder import TAG, cache_bases, own_folder, read_sealed, write_sealed
+from samebits.engine.family import Batch, Constants
 from samebits.engine.rng import Purpose
 from samebits.engine.source import read_source
 from samebits.errors import SamebitsError
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from samebits.families.gpt.config import GptConfig
 
 DEFAULT_BPE = 2000
-CACHE_FORMAT = 2  # of the token cache; a new number makes old files unseen
+CACHE_FORMAT = 3  # of the token cache; a new number makes old files unseen
 KEPT_CACHES = 8
-DIGEST = 32  # bytes of a SHA-256
 IGNORED = -1  # a target that is not counted
 
 
@@ -161,6 +159,15 @@ def check_vocabulary(config: GptConfig, found: Vocabulary) -> None:
         )
 
 
+def check_constants(config: GptConfig, found: Constants) -> None:
+    """The vocabulary of a checkpoint must be the run's: tokens index the rows of its matrices."""
+    vocabulary = Vocabulary.from_arrays(found)
+    if vocabulary.size != config.symbols or set(found) != set(vocabulary.arrays()):
+        raise SamebitsError(f"its vocabulary has {vocabulary.size} symbols; by config.toml it has {config.symbols}")
+    if config.vocabulary_sha256 and config.vocabulary_sha256 != vocabulary.sha256:
+        raise SamebitsError("its vocabulary is not the one that config.toml has the SHA-256 of")
+
+
 def tokenise(config: GptConfig, corpus: Corpus, given: Vocabulary | None = None) -> Tokenised:
     """Characters are counted over the whole text; byte pairs are learned from the training part alone."""
     train, validation, whole = split(corpus.documents, config.validation)
@@ -274,46 +281,36 @@ def cache_key(config: GptConfig, text_sha256: str, given: Vocabulary | None = No
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def cache_files(key: str) -> Iterator[Path]:
+def cache_folders() -> Iterator[Path]:
     """Where tokens may be kept, best place first."""
-    return (base / "tokens" / key for base in cache_bases())
+    return (folder for base in cache_bases() if (folder := own_folder(base, "tokens")))
 
 
 def read_cache(key: str) -> Tokenised | None:
     """Tokens kept earlier; whatever is missing, unreadable or damaged is as if it were not there."""
-    for file in cache_files(key):
-        with contextlib.suppress(OSError):
-            with file.open("rb") as source:
-                digest, packed = source.read(DIGEST), source.read()
-            if hashlib.sha256(packed).digest() == digest:
-                with contextlib.suppress(OSError):
-                    os.utime(file)  # among the last used
-                return from_arrays(parse_arrays(packed))
+    for folder in cache_folders():
+        packed = read_sealed(folder / key)
+        if packed is not None:
+            with contextlib.suppress(OSError):
+                os.utime(folder / key)  # among the last used
+            return from_arrays(parse_arrays(packed))
     return None
 
 
 def write_cache(key: str, found: Tokenised) -> None:
-    """Written beside and renamed, in the first place that takes it; without any the run works all the same."""
+    """In the first place that takes it; without any the run works all the same."""
     packed = pack_arrays(as_arrays(found))
-    for file in cache_files(key):
+    for folder in cache_folders():
         with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as partial:
-                try:
-                    partial.write(hashlib.sha256(packed).digest())
-                    partial.write(packed)
-                    partial.close()
-                    os.replace(partial.name, file)
-                except BaseException:
-                    os.unlink(partial.name)
-                    raise
-            drop_old_caches(file.parent)
+            write_sealed(folder / key, packed)
+            drop_old_tokens(folder)
             return
 
 
-def drop_old_caches(folder: Path) -> None:
+def drop_old_tokens(folder: Path) -> None:
     with contextlib.suppress(OSError):  # another process may be doing the same
-        for stale in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)[KEPT_CACHES:]:
+        kept = [file for file in folder.iterdir() if file.name != TAG]
+        for stale in sorted(kept, key=lambda file: file.stat().st_mtime, reverse=True)[KEPT_CACHES:]:
             stale.unlink()
 
 

@@ -198,6 +198,7 @@ FAMILY = Family(
     prepare=prepare,
     derived=derived,
     caveat=caveat,
+    check_constants=data.check_constants,
     canary={"data": GENERATED},
     probes={"sampled text": sampled},
     report=evaluation.report,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samebits.engine.arrays import Array
-from samebits.engine.modes import flushing
 from samebits.engine.pool import worker_count
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
@@ -138,7 +137,8 @@ def generate(
 
 def _compile(model: GptModel, settings: Settings) -> None:
     """Compile, or load, what draws: with nothing to draw."""
-    Decoder(model, np.zeros(1, np.int32), settings, samples=0).advance(0, Workers(1))
+    with Workers(1) as alone:
+        Decoder(model, np.zeros(1, np.int32), settings, samples=0).advance(0, alone)
 
 
 def _texts(
@@ -165,10 +165,10 @@ def stream(
 
 
 def _pieces(decoder: Decoder, vocabulary: Vocabulary, tally: Tally | None) -> Iterator[str]:
-    # Never entered: no threads, and nothing of the caller's changed while it holds a piece of text.
+    # Entered for every token: nothing of the caller's is changed while it holds a piece of text.
     alone, decode = Workers(1), vocabulary.stream()
     while not decoder.finished:
-        with flushing():
+        with alone:
             decoder.advance(1, alone, tally)
         token = int(decoder.text[0, decoder.lengths[0] - 1])
         if token != decoder.how.end and (piece := decode.feed(token)):

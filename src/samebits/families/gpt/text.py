@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from samebits import checks
 from samebits.errors import SamebitsError
 from samebits.families.gpt.generated import documents
 
@@ -34,7 +35,7 @@ def read(data: str) -> Corpus:
         return collect("the generated text", documents())
     if not data:
         return collect(f"the standard library of Python {platform.python_version()}", standard_library())
-    path = Path(data).expanduser()
+    path = checks.path("data", data)
     files = text_files(path)
     try:
         size = sum(file.stat().st_size for file in files)

@@ -6,6 +6,7 @@ import codecs
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.checks import shown
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 
@@ -50,7 +52,7 @@ class Vocabulary:
     def encode_all(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """All texts' tokens, one after the other, in the smallest type, and how many each has, int64."""
         if self.codepoints is None:
-            return encode_pairs(self.tokenizer, texts)
+            return encode_pairs(self.tokenizer, texts, self.size)
         return encode_characters(self.codepoints, texts), np.array([len(text) for text in texts], np.int64)
 
     def decode(self, tokens: Any) -> str:
@@ -75,17 +77,30 @@ class Vocabulary:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Vocabulary:
+        """What a checkpoint keeps, which may be anybody's: nothing in it is believed."""
         if END_OF_DOCUMENT not in arrays or not {CODEPOINTS, BPE} & set(arrays):
             raise SamebitsError("there is no vocabulary among the arrays; take them from a checkpoint of a gpt run")
-        last = int(arrays[END_OF_DOCUMENT][0])
-        end = None if last < 0 else last
+        last = arrays[END_OF_DOCUMENT]
+        if last.dtype != np.int32 or last.shape != (1,):
+            raise SamebitsError(f"{END_OF_DOCUMENT} is {last.dtype} {last.shape}; it must be int32 (1,)")
+        end = None if last[0] < 0 else int(last[0])
         if CODEPOINTS in arrays:
-            return from_codepoints(arrays[CODEPOINTS], end is not None)
-        return from_json(arrays[BPE].tobytes(), end)
+            points = arrays[CODEPOINTS]
+            _check_codepoints(points)
+            found = from_codepoints(points, end is not None)
+        else:
+            found = from_json(arrays[BPE].tobytes(), end)
+        if end not in (None, found.end):
+            raise SamebitsError(f"{END_OF_DOCUMENT} is {end}; the token that ends a document is {found.end}")
+        return found
 
     @cached_property
     def tokenizer(self) -> Any:
-        made = package().Tokenizer.from_str(self.bpe.decode())
+        library = package()
+        try:
+            made = library.Tokenizer.from_str(self.bpe.decode())
+        except Exception as error:  # all that its parser raises
+            raise SamebitsError(f"{BPE} is not what the package tokenizers writes ({error})") from None
         made.encode_special_tokens = True  # as text: a document that talks about <|eos|> does not end there
         return made
 
@@ -110,6 +125,14 @@ def characters(texts: Sequence[str], end: bool) -> Vocabulary:
     for points in codepoints_of(texts):
         seen[points] = True
     return from_codepoints(np.flatnonzero(seen).astype(np.int32), end)
+
+
+def _check_codepoints(found: Array) -> None:
+    if found.dtype != np.int32 or found.ndim != 1 or not found.size:
+        raise SamebitsError(f"{CODEPOINTS} is {found.dtype} {found.shape}; it must be int32 (n,)")
+    surrogates = (found >= 0xD800) & (found <= 0xDFFF)
+    if found[0] < 0 or found[-1] > sys.maxunicode or (np.diff(found) <= 0).any() or surrogates.any():
+        raise SamebitsError(f"{CODEPOINTS} must be characters, each once, in their order")
 
 
 def from_codepoints(codepoints: Array, end: bool) -> Vocabulary:
@@ -184,15 +207,36 @@ def train_bpe(texts: Sequence[str], size: int, end: bool) -> Vocabulary:
 
 def from_json(source: bytes, end: int | None) -> Vocabulary:
     """Byte-level tokens are spelt in the JSON with one visible character for each byte: read those back."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # these bytes stand for themselves
-    hidden = sorted(set(range(256)) - set(shown))  # and these follow from U+0100 on
-    byte = {chr(code): code for code in shown} | {chr(0x100 + i): code for i, code in enumerate(hidden)}
-    ids: dict[str, int] = json.loads(source)["model"]["vocab"]
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # these bytes stand for themselves
+    hidden = sorted(set(range(256)) - set(visible))  # and these follow from U+0100 on
+    byte = {chr(code): code for code in visible} | {chr(0x100 + i): code for i, code in enumerate(hidden)}
+    ids = _pair_numbers(source, end)
     pieces = [b""] * len(ids)
     for spelling, token in ids.items():
         if token != end:
+            strange = next((character for character in spelling if character not in byte), None)
+            if strange is not None:
+                raise SamebitsError(f"{BPE}: token {token} is spelt with {shown(strange)}, which stands for no byte")
             pieces[token] = bytes(byte[character] for character in spelling)
     return Vocabulary(tuple(pieces), end, None, source)
+
+
+def _pair_numbers(source: bytes, end: int | None) -> dict[str, int]:
+    """Spellings and numbers of tokens, of a tokenizer that does what ours do and nothing else."""
+    try:
+        made = json.loads(source)
+        ids, added = made["model"]["vocab"], {token["id"]: token["content"] for token in made["added_tokens"]}
+        level, numbers = made["pre_tokenizer"]["type"], sorted(ids.values())
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        raise SamebitsError(f"{BPE} is not what the package tokenizers writes") from None
+    others = [key for key in ("normalizer", "post_processor", "truncation", "padding") if made.get(key) is not None]
+    if level != "ByteLevel" or others:
+        raise SamebitsError(f"{BPE} has parts that ours have not: {', '.join(others) or 'another pre_tokenizer'}")
+    if numbers != list(range(len(ids))) or not all(type(number) is int for number in numbers):
+        raise SamebitsError(f"{BPE}: its {len(ids)} tokens are not numbered 0 to {len(ids) - 1}")
+    if added != ({} if end is None else {end: END}) or (end is not None and ids.get(END) != end):
+        raise SamebitsError(f"{BPE}: its special tokens are {shown(added)}; only {END}, number {end}, may be")
+    return dict(ids)
 
 
 def cut(text: str) -> Iterator[str]:
@@ -211,7 +255,7 @@ def cut(text: str) -> Iterator[str]:
 LINE_BREAK = re.compile(r"\n(?=\w)")
 
 
-def encode_pairs(tokenizer: Any, texts: Sequence[str]) -> tuple[Array, Array]:
+def encode_pairs(tokenizer: Any, texts: Sequence[str], size: int) -> tuple[Array, Array]:
     pieces = [(number, piece) for number, text in enumerate(texts) for piece in cut(text)]
     found, lengths = [np.zeros(0, np.uint16)], np.zeros(len(texts), np.int64)
     for start in range(0, len(pieces), PIECES):
@@ -223,4 +267,7 @@ def encode_pairs(tokenizer: Any, texts: Sequence[str]) -> tuple[Array, Array]:
         for (number, _), piece in zip(some, encoded, strict=True):
             found.append(np.array(piece.ids, np.uint16))
             lengths[number] += len(piece.ids)
-    return np.concatenate(found), lengths
+    tokens = np.concatenate(found)
+    if tokens.size and tokens.max() >= size:
+        raise SamebitsError(f"{BPE} makes token {tokens.max()}; it has {size} of them; take it from a gpt run")
+    return tokens, lengths

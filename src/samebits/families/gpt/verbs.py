@@ -11,6 +11,7 @@ import numpy as np
 from safetensors.numpy import save as pack_arrays
 
 from samebits.engine.params import views
+from samebits.engine.pool import worker_count
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import sampling
@@ -27,6 +28,8 @@ def sample(
 ) -> tuple[Iterator[Iterable[str]], Tally]:
     """Sample by sample, each as pieces of text: one alone comes as it is drawn, several when they are done."""
     tally, chosen = Tally(), Settings(**settings)
+    if not isinstance(workers, Workers):
+        worker_count(workers)  # refuses what is none, also where one core works
     if samples == 1:
         return iter([sampling.stream(model, prompt, chosen, tally=tally)]), tally
     return ((text,) for text in sampling.generate(model, prompt, chosen, samples, workers, tally)), tally

@@ -7,14 +7,16 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from samebits.checks import shown
 from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.engine.family import Layout, Task
 from samebits.families.graph.edits import FIXED
-from samebits.families.graph.expressions import BIND
+from samebits.families.graph.expressions import BIND, LABEL
 from samebits.families.graph.rules import DIGITS, VARIABLES
 
 ROOT_ROW, BIND_ROW = 0, 1  # a node's feature says where it stands: the root, a bound value, or an argument position
 FIRST_POSITION = 2
+MOST_NODES, MOST_LABELS = 400, 4096
 
 
 class GraphConfig(TrainConfig):
@@ -25,18 +27,22 @@ class GraphConfig(TrainConfig):
     larger: tuple[int, int] = Field(description="the same of the larger split; it must begin above")
     expressions: int = Field(2000, ge=1, le=1_000_000, description="training expressions; each gives a series of pairs")
     modulus: int = Field(10, ge=2, le=10, description="arithmetic: results are taken modulo this")
-    labels: tuple[str, ...] = Field((), description="all labels of nodes")
-    relabels: tuple[str, ...] = Field((), description="labels that a node can get")
-    aboves: tuple[str, ...] = Field((), description="labels that can be inserted above a node")
-    rights: tuple[str, ...] = Field((), description="leaves that can be inserted right of a node")
-    firsts: tuple[str, ...] = Field((), description="leaves that can be inserted as first child")
+    labels: tuple[str, ...] = Field((), max_length=MOST_LABELS, description="all labels of nodes")
+    relabels: tuple[str, ...] = Field((), max_length=MOST_LABELS, description="labels that a node can get")
+    aboves: tuple[str, ...] = Field((), max_length=MOST_LABELS, description="labels that can be inserted above a node")
+    rights: tuple[str, ...] = Field(
+        (), max_length=MOST_LABELS, description="leaves that can be inserted right of a node"
+    )
+    firsts: tuple[str, ...] = Field(
+        (), max_length=MOST_LABELS, description="leaves that can be inserted as first child"
+    )
 
     width: int = Field(64, ge=1, le=1024, description="numbers a node")
     layers: int = Field(3, ge=1, le=32, description="message-passing layers: how many edges far a node sees")
     positions: int = Field(4, ge=1, le=64, description="argument positions told apart; later ones count as the last")
     directed: bool = Field(True, description="children and parents have weights of their own; false: one set for both")
     activation: Literal["bend", "relu"] = Field("bend", description="bend: smooth; relu: what most peers use")
-    most_nodes: int = Field(160, ge=1, le=400, description="larger graphs are refused, and end a prediction")
+    most_nodes: int = Field(160, ge=1, le=MOST_NODES, description="larger graphs are refused, and end a prediction")
     most_steps: int = Field(40, ge=1, le=1000, description="rewriting steps before a prediction is given up")
     unit_nodes: int = Field(256, ge=1, le=65_536, description="nodes a unit of work aims at")
 
@@ -77,20 +83,24 @@ class GraphConfig(TrainConfig):
         for key in ("operators", "larger"):
             least, most = getattr(self, key)
             if not 0 <= least <= most <= 40:
-                raise ValueError(f"{key} is [{least}, {most}]; it must be fewest and most, from 0 to 40; fix it")
+                raise ValueError(f"{key} is {shown([least, most])}; it must be fewest and most, from 0 to 40; fix it")
         nodes, edges = self.random_graphs
-        if self.random_graphs != (0, 0) and not 2 <= nodes <= edges + 1 <= nodes * nodes // 2:
+        if self.random_graphs != (0, 0) and not 2 <= nodes <= edges + 1 <= min(nodes, MOST_NODES) ** 2 // 2:
             raise ValueError(
-                f"random_graphs is [{nodes}, {edges}]; it must be nodes from 2 and edges from nodes − 1 to nodes² / 2 "
-                "− 1; use --set random_graphs=[20,20], or [0,0] for none"
+                f"random_graphs is [{shown(nodes)}, {shown(edges)}]; it must be nodes from 2 to {MOST_NODES} and edges "
+                "from nodes − 1 to nodes² / 2 − 1; use --set random_graphs=[20,20], or [0,0] for none"
             )
         if self.larger[0] <= self.operators[1]:
             raise ValueError(
                 f"larger begins at {self.larger[0]}; it must be above operators' most, {self.operators[1]}; "
                 "raise larger or lower operators"
             )
-        for names in self.head_labels:
+        for names in (self.labels, *self.head_labels):
+            if len(set(names)) < len(names):
+                raise ValueError(f"labels are {shown(names)}; each must be there once; leave out the others")
             for name in names:
+                if not LABEL.fullmatch(name):
+                    raise ValueError(f"label {shown(name)} must be a name without spaces and parentheses; rename it")
                 if name not in self.labels:
                     raise ValueError(f"label {name!r} can be made but is not among labels; add it there")
         return self

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from samebits.errors import SamebitsError
 
 BIND = "bind"  # (bind symbol value): every other leaf `symbol` also reads the value
+LABEL = re.compile(r"[^\s()\0\ud800-\udfff]+")  # of whole characters
 TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 
@@ -74,6 +75,8 @@ def parse(text: str, most_nodes: int) -> Tree:
     place, wants_operator, finished = 0, False, False
     while match := TOKEN.match(text, place):
         token, here, place = match[1], match.start(1), match.end()
+        if not (token in "()" or LABEL.fullmatch(token)):
+            raise problem(here, f"{token!r} is no label: a label has whole characters, and none of them NUL")
         if finished:
             raise problem(here, f"{token!r} stands after the end of the expression")
         if wants_operator and token in "()":
@@ -111,8 +114,8 @@ def from_graph(value: Any, most_nodes: int) -> Tree:
     if not isinstance(value, dict) or set(value) != {"labels", "children"}:
         raise SamebitsError('graph: it must be {"labels": [names], "children": [[node numbers], …]}; fix it')
     labels, children = value["labels"], value["children"]
-    if not isinstance(labels, list) or not all(isinstance(name, str) and TOKEN.fullmatch(name) for name in labels):
-        raise SamebitsError("graph: labels must be a list of names without spaces and parentheses; fix it")
+    if not isinstance(labels, list) or not all(isinstance(name, str) and LABEL.fullmatch(name) for name in labels):
+        raise SamebitsError("graph: labels must be a list of names without spaces, parentheses and NUL; fix it")
     if not labels:
         raise SamebitsError("graph is empty; a graph needs at least one node; add one")
     if not isinstance(children, list) or len(children) != len(labels):

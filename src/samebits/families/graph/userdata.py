@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from samebits import checks
+from samebits.checks import shown
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families.graph.config import GraphConfig
@@ -30,7 +32,7 @@ def read(config: GraphConfig) -> UserData:
     assert config.data is not None
     name = config.data
     try:
-        content = Path(name).expanduser().read_bytes()
+        content = checks.path("data", name).read_bytes()
     except OSError as error:
         raise SamebitsError(
             f"cannot read {name} ({error.strerror}); name a file of pairs with --data; if it has moved since a run "
@@ -63,7 +65,7 @@ def prepare(config: GraphConfig) -> GraphConfig:
 @lru_cache(maxsize=2)  # by content: a file may be edited between two readings
 def _parse(content: bytes, name: str, most_nodes: int) -> UserData:
     try:
-        lines = content.decode("utf-8").splitlines()
+        lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         raise SamebitsError(
             f"{name} is not UTF-8 text; it must be one JSON object a line; name another --data"
@@ -104,12 +106,14 @@ def _pair(line: str, most_nodes: int) -> tuple[Tree, Tree, str]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         raise SamebitsError(f"not JSON ({error.msg}, at character {error.pos + 1}); fix it") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
+        raise SamebitsError("its JSON is too long or too deeply nested to be a graph; fix it") from None
     if not isinstance(value, dict) or not {"input", "target"} <= set(value) <= KEYS:
         raise SamebitsError('it must be an object with "input" and "target", and "split" if you like; fix it')
     before, after = (_tree(key, value[key], most_nodes) for key in ("input", "target"))
     split = value.get("split") or ("unseen" if in_split(before, "unseen") else "train")
     if split not in SPLITS:
-        raise SamebitsError(f"split is {split!r}; it must be {', '.join(SPLITS)}; fix it")
+        raise SamebitsError(f"split is {shown(split)}; it must be {', '.join(SPLITS)}; fix it")
     return before, after, split
 
 

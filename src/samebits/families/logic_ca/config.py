@@ -12,6 +12,7 @@ from samebits.engine.family import Layout, Task
 from samebits.engine.simd import SUMS
 from samebits.families.logic_ca import pictures
 
+MOST_LAYERS, MOST_GATES = 256, 65_536  # gates of a layer
 POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself
 
 
@@ -24,10 +25,14 @@ class LogicConfig(TrainConfig):
     boundary: Literal["periodic", "zeros"]
     channels: int = Field(ge=1, le=1024, description="bits a cell; channel 0 is what the loss looks at")
     kernels: int = Field(ge=1, le=1024, description="perceive kernels, all with the same wiring")
-    perceive: tuple[int, ...] = Field(min_length=1, description="gates of each perceive layer; the first has 8")
-    update: tuple[int, ...] = Field(min_length=1, description="gates of each update layer; the last has `channels`")
+    perceive: tuple[int, ...] = Field(
+        min_length=1, max_length=MOST_LAYERS, description="gates of each perceive layer; the first has 8"
+    )
+    update: tuple[int, ...] = Field(
+        min_length=1, max_length=MOST_LAYERS, description="gates of each update layer; the last has `channels`"
+    )
     ca_steps: int = Field(ge=1, le=10_000)
-    square: int = Field(2, ge=1, description="checkerboard: side of a square")
+    square: int = Field(2, ge=1, le=4096, description="checkerboard: side of a square")
     start: Literal["random", "centre", "zeros"] = Field("random", description="random bits, one full cell, or nothing")
     target: tuple[str, ...] = Field(
         (), description="grow: the picture; a file, lizard or letter; it sets the grid's size"
@@ -74,8 +79,10 @@ class LogicConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_layers(self) -> LogicConfig:
-        if any(gates < 1 for gates in self.perceive + self.update):
-            raise ValueError("perceive and update are lists of gate counts; each must be at least 1; fix the list")
+        if not all(1 <= gates <= MOST_GATES for gates in self.perceive + self.update):
+            raise ValueError(
+                f"perceive and update are lists of gate counts; each must be from 1 to {MOST_GATES:,}; fix the list"
+            )
         if self.perceive[0] != POSITIONS - 1:
             raise ValueError(
                 f"perceive starts with {self.perceive[0]}; its first layer pairs the 8 neighbours with the centre; "

@@ -41,7 +41,7 @@ class Damage:
 
     @classmethod
     def parse(cls, text: str) -> Damage:
-        found = re.fullmatch(r"(\d+)x(\d+)@(\d+)-(\d+)", text.strip().lower())
+        found = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})@([0-9]{1,9})-([0-9]{1,9})", text.strip().lower())
         if not found:
             raise SamebitsError(
                 f"damage is {text!r}; it must be HEIGHTxWIDTH@FIRST-LAST; for example --damage 20x20@20-60"

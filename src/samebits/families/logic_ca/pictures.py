@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from samebits import checks
 from samebits.engine.arrays import Array
 
 INK = "#"  # a one-bit picture has only this and EMPTY
@@ -55,6 +56,8 @@ LETTER = (
     "....WW....WW....",
     "................",
 )
+FORMATS = ("PNG", "GIF", "BMP", "JPEG", "WEBP")  # not all that Pillow knows: some start other programs
+LARGEST_FILE = 64 << 20
 BUILT_IN = {"lizard": LIZARD, "letter": LETTER}
 
 
@@ -62,9 +65,12 @@ def read_target(text: str) -> tuple[str, ...]:
     """Rows of a picture from a built-in name, an image file or a text file of characters."""
     if text in BUILT_IN:
         return BUILT_IN[text]
-    path = Path(text)
-    if not path.is_file():
-        raise ValueError(f"target is {text!r}; it must be an image or text file, or {' or '.join(BUILT_IN)}; name one")
+    path = checks.path("target", text)
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        raise ValueError(
+            f"target is {text!r}; it must be an image or text file of at most {LARGEST_FILE >> 20} MB, or "
+            f"{' or '.join(BUILT_IN)}; name one"
+        )
     try:
         rows = tuple(line.rstrip() for line in path.read_text(encoding="ascii").splitlines() if line.strip())
     except UnicodeDecodeError:
@@ -74,22 +80,21 @@ def read_target(text: str) -> tuple[str, ...]:
 
 def read_image(path: Path) -> tuple[str, ...]:
     """Rows from an image: two colours become one bit, ink being what differs from the upper left corner."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     def unreadable(error: Exception) -> ValueError:
         return ValueError(f"target {path} is not a readable image ({error}); name a PNG or a text drawing")
 
-    damage = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
     try:
-        image = Image.open(path)
-    except damage as error:
+        image = Image.open(path, formats=FORMATS)
+    except Exception as error:  # decoders of somebody else's, and a file of anybody's
         raise unreadable(error) from None
     with image:
         width, height = image.size
         check_size(height, width, str(path))  # before the pixels are decoded
         try:
             pixels = np.asarray(image.convert("RGBA"))
-        except damage as error:
+        except Exception as error:
             raise unreadable(error) from None
     # Transparent is empty, whatever colour lies below.
     solid = pixels[..., 3] >= 128
