@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from samebits.checks import path as checked_path
-from samebits.checks import shown
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
 from samebits.engine.family import Family
@@ -21,6 +20,7 @@ from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights,
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
+from samebits.printing import shown
 from samebits.report.plots import read_columns
 
 RUNS = Path("runs")

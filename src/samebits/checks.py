@@ -1,4 +1,4 @@
-"""Checks of what somebody passes in: the error names the argument, the value and the rule. And how values are shown."""
+"""Checks of what somebody passes in: the error names the argument, the value and the rule."""
 
 from __future__ import annotations
 
@@ -8,29 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
 MOST = 2**53  # beyond any count that a run can reach; every whole number up to it is exact in every file format
-SHOWN = 80  # characters of a value in a message
-
-
-def printable(text: str, keep: str = "") -> str:
-    """The text with control characters and halves of characters spelt out: what data says must not move a cursor."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in keep else _spelt(one) for one in text)
-
-
-def _spelt(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-
-def shown(value: Any) -> str:
-    """A value as Python writes it, fit for one line of a message."""
-    try:
-        text = printable(repr(value))
-    except Exception as error:  # a number of too many digits, or nested too deeply, or whatever a stranger's repr does
-        text = f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST, remedy: str = "") -> int:

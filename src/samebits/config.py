@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from samebits.checks import MOST, can_be_written, shown
+from samebits.checks import MOST, can_be_written
 from samebits.errors import SamebitsError, nearest
+from samebits.printing import shown
 
 # Marks keys that change when a run pauses, what it prints or how much memory it takes, but not one bit of its result.
 # Of paths, what lies there counts: its hash is a key of its own, or it is in the checkpoint.

@@ -5,11 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from samebits.printing import printable
+
 
 class SamebitsError(Exception):
-    """A problem said in one message: the value, the rule, the remedy."""
+    """A problem said in one message: the value, the rule, the remedy. One line, whatever the value was."""
 
     exit_code = 2  # of the command line
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class RunLostError(SamebitsError):

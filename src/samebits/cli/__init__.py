@@ -88,7 +88,7 @@ def main() -> None:
         with event.install_listener("numba:compile", CompilingNotice()):
             app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except SamebitsError as error:
-        say(f"samebits: {error}".replace("\n", " "))
+        say(f"samebits: {error}")
         sys.exit(error.exit_code)
     except MemoryError:
         say("samebits: not enough memory; lower --batch-size, --grid or slot_memory")

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from samebits.checks import printable
 from samebits.cli.terminal import say
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.cache_folder import refused
@@ -24,6 +23,7 @@ from samebits.engine.family import Family
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
+from samebits.printing import printable
 
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder that samebits train made", metavar="DIR")]

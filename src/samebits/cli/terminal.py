@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from samebits.checks import printable
+from samebits.printing import printable
 
 KEPT = "\n\t"  # control characters that a text may have
 

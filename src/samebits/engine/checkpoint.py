@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
-from samebits.checks import shown
 from samebits.engine.family import Layout
 from samebits.engine.params import views, weights_hash
 from samebits.engine.record import (
@@ -30,6 +29,7 @@ from samebits.engine.record import (
     step_of,
 )
 from samebits.errors import RunLostError, SamebitsError
+from samebits.printing import shown
 
 
 def steps_saved(checkpoints: Path) -> list[int]:

@@ -136,7 +136,7 @@ class AdamW:
         return StepInfo(math.sqrt(raw), math.isfinite(raw) and not self._counters[INFINITE * PAD])
 
 
-@with_config(ConfigDict(extra="forbid", allow_inf_nan=False))  # it is in state.json
+@with_config(ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))  # it is in state.json
 @dataclass
 class Plateau:
     """The one schedule with a memory: halve (say) the rate when the evaluation stops improving."""

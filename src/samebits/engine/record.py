@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-@with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+@with_config(ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 @dataclass
 class TrainState:
     """Everything a run knows besides its vectors."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.checks import path as checked_path
-from samebits.checks import shown
 from samebits.config import read_tables
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.arrays import Array
@@ -20,6 +19,7 @@ from samebits.engine.params import spans
 from samebits.engine.record import MOMENTS, read_arrays, read_record, take_weights
 from samebits.engine.runfolder import CONFIG
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
 
 class Source(NamedTuple):

@@ -220,6 +220,7 @@ def run_training(
             trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics)
             return _run_locked(run, trainer, saved_at, observe or (lambda step, row: None), interrupts or Interrupts())
         except OSError as error:
+            run.check_there()
             saved = checkpoints.steps_saved(run.checkpoints)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
@@ -271,7 +272,7 @@ def _run_locked(run: RunFolder, trainer: Trainer, saved_at: int, observe: Observ
 
 
 def _begin(run: RunFolder, device: Device, from_checkpoint: str | None, new_metrics: bool) -> tuple[Trainer, int]:
-    """A trainer where the run begins or goes on, and the step it has saved; −1: none."""
+    """A trainer where the run begins or goes on, and the step it has saved; −1: none, or not with these metrics."""
     family, config = run.family, run.config
     checkpoints.clean(run.checkpoints)
     init_from = getattr(config, "init_from", "")
@@ -287,14 +288,14 @@ def _begin(run: RunFolder, device: Device, from_checkpoint: str | None, new_metr
             f"steps is {config.steps}; the checkpoint is at step {saved.state.step}; "
             f"set --steps to at least {saved.state.step}"
         )
-    check_metrics(run.path / METRICS, saved.state, new_metrics)
+    begun_anew = check_metrics(run.path / METRICS, saved.state, new_metrics)
     if "init_from" in type(config).model_fields:
         config = override(config, {"init_from": str(chosen)})  # what it inherited or learned is in its own checkpoint
     trainer = Trainer(family, config, device)
     trainer.restore(saved)
     checkpoints.set_aside(run.checkpoints, trainer.state.step)
     checkpoints.prune(run.checkpoints, config.keep, trainer.state.best_step)  # killed while it did, it left one more
-    return trainer, trainer.state.step
+    return trainer, -1 if begun_anew else trainer.state.step
 
 
 def metric_columns(family: Family) -> tuple[str, ...]:

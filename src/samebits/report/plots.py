@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.checks import printable
 from samebits.errors import SamebitsError
+from samebits.printing import printable
 
 BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
 LINES = ("-", "--", ":", "-.")

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from samebits.checks import shown
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
 END = "<|eos|>"  # ends a document; never made from these characters in a text
 CODEPOINTS, BPE, END_OF_DOCUMENT = "vocabulary.codepoints", "vocabulary.bpe", "vocabulary.end"  # names in checkpoints

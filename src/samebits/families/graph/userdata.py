@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samebits import checks
-from samebits.checks import shown
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.edits import DELETE, JOIN, no_edits, optimal_mapping, rounds
 from samebits.families.graph.expressions import Tree, from_graph, parse, text_of
 from samebits.families.graph.series import SPLITS, Series, in_split
+from samebits.printing import shown
 
 KEYS = {"input", "target", "split"}
 
