@@ -63,8 +63,15 @@ def resident(pid: int) -> float | None:
     return None
 
 
-def live(words: list[object], workers: int, run: Path, until: float | None) -> Life:
-    """Run samebits on the folder `run` until it is done or, after `until` seconds, killed."""
+def last_step(metrics: Path) -> int:
+    """The step of the last whole row; 0 where there is none."""
+    whole = metrics.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2].partition(b",")[0]
+    return int(whole) if whole.isdigit() else 0
+
+
+def live(words: list[object], workers: int, run: Path, until: float | None, steps: int) -> Life:
+    """Run samebits on the folder `run` until it is done or, after `until` seconds, killed. Memory is that of training:
+    the last of its `steps` ends it."""
     began, clock = time.monotonic(), time.time()
     metrics = run / "metrics.csv"
     process = start(*words, "--workers", workers, cwd=run.parent)
@@ -75,7 +82,8 @@ def live(words: list[object], workers: int, run: Path, until: float | None) -> L
             out, problems = process.communicate(timeout=SAMPLE_SECONDS)
             break
         except subprocess.TimeoutExpired:
-            training = metrics.exists() and metrics.stat().st_mtime > clock  # on a busy machine starting takes seconds
+            # On a busy machine starting takes seconds; and at its end a run loads what draws its plots.
+            training = metrics.exists() and metrics.stat().st_mtime > clock and last_step(metrics) < steps
             if training and (now := resident(process.pid)) is not None:
                 memory.append(now)
             if until is not None and not killed and time.monotonic() - began > until:
@@ -94,7 +102,7 @@ def is_flat(life: Life) -> bool:
     return statistics.median(life.memory[-third:]) <= GROWTH * statistics.median(life.memory[third : 2 * third])
 
 
-def disturbed(run: Path, words: list[object], draw: random.Random) -> list[Life]:
+def disturbed(run: Path, words: list[object], draw: random.Random, steps: int) -> list[Life]:
     """Train `run` to its end through random kills."""
     lives = []
     until = draw.uniform(0.3, LONGEST_LIFE)
@@ -102,7 +110,7 @@ def disturbed(run: Path, words: list[object], draw: random.Random) -> list[Life]
         # Killed before config.toml was there, a run begins anew; later it resumes.
         begun = (run / "config.toml").exists()
         command = ["resume", run.name] if begun else [*words, "--out", run.name]
-        lives.append(live(command, draw.choice(WORKERS), run, until))
+        lives.append(live(command, draw.choice(WORKERS), run, until, steps))
         # Ever longer lives: in the end every run gets through, however slow the machine.
         until = draw.uniform(0.3, LONGEST_LIFE) + 0.5 * len(lives)
     return lives
@@ -118,8 +126,8 @@ def trial(task: str, steps: int, seed: int, folder: Path) -> Trial:
     draw = random.Random(f"{seed} {task}")
     chosen = {**CADENCE, "seed": draw.randrange(1000)}
     words = ["train", task, "--preset", "small", "--steps", steps, *sets(**chosen)]
-    straight = live([*words, "--out", "straight"], draw.choice(WORKERS), folder / "straight", None)
-    lives = disturbed(folder / "run", words, draw)
+    straight = live([*words, "--out", "straight"], draw.choice(WORKERS), folder / "straight", None, steps)
+    lives = disturbed(folder / "run", words, draw, steps)
     same = weights_line(lives[-1].output) == weights_line(straight.output)
     same = same and left_behind(folder / "run") == left_behind(folder / "straight")
     return Trial(task, steps, lives, same, all(is_flat(life) for life in [straight, *lives]))
@@ -130,7 +138,7 @@ def pace(task: str, folder: Path) -> float:
     done = []
     for steps in (5, 55):
         run = folder / f"pace-{steps}"
-        life = live(["train", task, "--preset", "small", "--steps", steps, "--out", run.name], 1, run, None)
+        life = live(["train", task, "--preset", "small", "--steps", steps, "--out", run.name], 1, run, None, steps)
         done.append(life.seconds)
     return 50 / max(0.05, done[1] - done[0])
 

@@ -1,8 +1,40 @@
-"""Machine code on disk: what several processes write at once must not be mixed up."""
+"""Machine code on disk: written by several processes at once, damaged, planted, on a full disk, in folders of others."""
 
+import os
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
-from samebits.engine.kernel_cache import CacheFile
+import pytest
+
+from samebits.engine import cache_folder
+from samebits.engine.cache_folder import MARK, TAG, cache_bases, drop_old, hold, own_folder, read_sealed, write_sealed
+from samebits.engine.kernel_cache import KERNELS, CacheFile
+from tests.helpers import TIMEOUT
+
+# Compiles two small kernels, or loads them; says how many had to be compiled.
+SMALL = """
+from numba.core import event
+compiled = []
+class Count(event.Listener):
+    def on_start(self, what): compiled.append(what)
+    def on_end(self, what): pass
+from samebits.engine.elementary import cos_sin, log
+with event.install_listener("numba:compile", Count()):
+    assert abs(log(2.0) - 0.6931) < 1e-3
+    assert abs(cos_sin(0.25)[0]) < 1e-3
+print(len(compiled))
+"""
+
+
+def compile_some(cache: Path, before: str = "") -> tuple[int, str]:
+    env = {**os.environ, "SAMEBITS_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", before + SMALL]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout), done.stderr
 
 
 def test_two_versions_compiled_at_once_get_files_of_their_own(tmp_path, monkeypatch):
@@ -20,3 +52,133 @@ def test_two_versions_compiled_at_once_get_files_of_their_own(tmp_path, monkeypa
     second.join(10)
     reader = CacheFile(str(tmp_path), "kernel", "stamp")
     assert [reader.load(key) for key in ("first", "second")] == ["code of the first", "code of the second"]
+
+
+DAMAGE = {
+    "emptied": lambda content: b"",
+    "halved": lambda content: content[: len(content) // 2],
+    "garbled": lambda content: content[:40] + bytes(255 - byte for byte in content[40:80]) + content[80:],
+    "zeros": lambda content: bytes(len(content)),
+    "longer": lambda content: content + b"\0",
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_machine_code_is_compiled_anew(case, tmp_path):
+    first, _ = compile_some(tmp_path / "cache")
+    assert first > 0
+    assert compile_some(tmp_path / "cache")[0] == 0
+    files = [path for path in (tmp_path / "cache").rglob("*.nb?")]
+    assert len(files) >= 2
+    for path in files:
+        path.write_bytes(DAMAGE[case](path.read_bytes()))
+    assert compile_some(tmp_path / "cache") == (first, "")
+    assert compile_some(tmp_path / "cache")[0] == 0
+
+
+def test_an_index_that_names_a_damaged_version_gets_a_new_one(tmp_path):
+    file = CacheFile(str(tmp_path), "kernel", "stamp")
+    file.save("key", "code")
+    (data,) = tmp_path.glob("*.nbc")
+    data.write_bytes(b"\x80\x04" + data.read_bytes()[2:])
+    assert file.load("key") is None
+    file.save("key", "code")
+    assert file.load("key") == "code"
+    assert CacheFile(str(tmp_path), "kernel", "another stamp").load("key") is None
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620])
+def test_a_file_that_others_can_write_is_not_believed(mode, tmp_path):
+    write_sealed(tmp_path / "file", b"content")
+    assert read_sealed(tmp_path / "file") == b"content"
+    (tmp_path / "file").chmod(mode)
+    assert read_sealed(tmp_path / "file") is None
+
+
+def test_a_file_of_another_user_is_not_believed(tmp_path, monkeypatch):
+    write_sealed(tmp_path / "file", b"content")
+    monkeypatch.setattr(cache_folder.os, "getuid", lambda: os.geteuid() + 1)
+    assert read_sealed(tmp_path / "file") is None
+    assert own_folder(tmp_path, "kernels-0123456789abcdef") is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_can_write_to_is_not_used_though_it_was_asked_for(mode, tmp_path, monkeypatch):
+    asked = tmp_path / "asked"
+    asked.mkdir()
+    asked.chmod(mode)
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(asked))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cache_folder, "refused", [])
+    assert cache_bases()[0] == tmp_path / "home/samebits"
+    assert ["chmod go-w" in reason and str(asked) in reason for reason in cache_folder.refused] == [True]
+    asked.chmod(0o700)
+    assert cache_bases()[0] == asked
+
+
+def test_folders_are_made_for_us_alone_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        base = tmp_path / "base"
+        base.mkdir(mode=0o700)
+        folder = own_folder(base, "kernels-0123456789abcdef")
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_planted_link_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "kernels-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
+    assert own_folder(tmp_path, "kernels-0123456789abcdef") is None
+
+
+def test_somebodys_folder_is_neither_used_nor_marked(tmp_path):
+    theirs = tmp_path / "tokens"
+    theirs.mkdir(mode=0o700)
+    (theirs / "precious").write_text("mine")
+    assert own_folder(tmp_path, "tokens") is None
+    assert [path.name for path in theirs.iterdir()] == ["precious"]
+
+
+def kernels(number):
+    return f"kernels-{number:016x}"
+
+
+def test_only_what_we_marked_is_deleted_and_never_what_is_in_use(tmp_path):
+    theirs = [tmp_path / kernels(i) for i in range(12)]
+    theirs += [tmp_path / "kernels-of-mine", tmp_path / "kernels-backup"]
+    for folder in theirs:
+        folder.mkdir()
+        (folder / "precious").write_text("mine")
+    (theirs[-1] / TAG).write_text(MARK)  # ours by its mark, but not by its name
+    ours = [own_folder(tmp_path, kernels(100 + i)) for i in range(6)]
+    now = time.time()
+    for age, folder in enumerate(ours):
+        os.utime(folder, (now - 100 * age,) * 2)
+    for folder in ours[:3]:
+        os.utime(folder, (2**31 - 1,) * 2)  # 2037
+    hold(ours[5])  # the oldest of all
+    drop_old(tmp_path, KERNELS, 3)
+    assert [folder.exists() for folder in ours] == [True, True, True, False, False, True]
+    assert all((folder / "precious").exists() for folder in theirs)
+
+
+def test_a_live_cache_is_not_deleted_by_another_version(tmp_path):
+    """Three caches dated 2037 are newer than the one that was just made."""
+    for i in range(3):
+        folder = own_folder(tmp_path, kernels(i))
+        os.utime(folder, (2**31 - 1,) * 2)
+    assert compile_some(tmp_path)[0] > 0
+    assert compile_some(tmp_path)[0] == 0
+
+
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))\n"
+
+
+def test_on_a_full_disk_kernels_are_compiled_and_that_is_said_once(tmp_path):
+    count, told = compile_some(tmp_path / "cache", FULL)
+    assert count > 1
+    assert told.count("CacheWarning") == 1
+    assert str(tmp_path / "cache") in told
+    assert not any((tmp_path / "cache").rglob("tmp*"))  # no rests
