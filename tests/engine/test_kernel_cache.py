@@ -1,4 +1,4 @@
-"""Machine code on disk: written by several processes at once, damaged, planted, on a full disk, in folders of others."""
+"""Machine code on disk: written by several at once, damaged, planted, on a full disk, in folders of others."""
 
 import os
 import subprocess

@@ -13,6 +13,7 @@ from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
 from samebits.cli.terminal import echo
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
 
 def render(
@@ -54,5 +55,5 @@ def render(
 def parse_grid(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text.strip().lower())
     if not found:
-        raise SamebitsError(f"grid is {text!r}; it must be HEIGHTxWIDTH; for example --grid 64x64")
+        raise SamebitsError(f"grid is {shown(text)}; it must be HEIGHTxWIDTH; for example --grid 64x64")
     return int(found[1]), int(found[2])

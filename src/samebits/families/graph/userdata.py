@@ -111,7 +111,9 @@ def _pair(line: str, most_nodes: int) -> tuple[Tree, Tree, str]:
     if not isinstance(value, dict) or not {"input", "target"} <= set(value) <= KEYS:
         raise SamebitsError('it must be an object with "input" and "target", and "split" if you like; fix it')
     before, after = (_tree(key, value[key], most_nodes) for key in ("input", "target"))
-    split = value.get("split") or ("unseen" if in_split(before, "unseen") else "train")
+    split = value.get("split")
+    if split is None:
+        split = "unseen" if in_split(before, "unseen") else "train"
     if split not in SPLITS:
         raise SamebitsError(f"split is {shown(split)}; it must be {', '.join(SPLITS)}; fix it")
     return before, after, split

@@ -21,6 +21,7 @@ from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.pictures import to_bits
+from samebits.printing import shown
 
 ASYNC_RATE = 0.6  # of the paper
 SCALE = 4  # "four times larger, for four times the steps"
@@ -44,7 +45,7 @@ class Damage:
         found = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})@([0-9]{1,9})-([0-9]{1,9})", text.strip().lower())
         if not found:
             raise SamebitsError(
-                f"damage is {text!r}; it must be HEIGHTxWIDTH@FIRST-LAST; for example --damage 20x20@20-60"
+                f"damage is {shown(text)}; it must be HEIGHTxWIDTH@FIRST-LAST; for example --damage 20x20@20-60"
             )
         return cls(*(int(part) for part in found.groups()))
 
