@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from samebits.checks import path as checked_path
+import numpy as np
+
+from samebits import checks
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
 from samebits.engine.family import Family
@@ -24,6 +26,7 @@ from samebits.printing import shown
 from samebits.report.plots import read_columns
 
 RUNS = Path("runs")
+MOST_NAME = 40  # characters of a checkpoint's name
 M = TypeVar("M")
 
 
@@ -60,6 +63,9 @@ def configure(
 ) -> tuple[Family, str, TrainConfig]:
     """A checked config: the preset, then the TOML file's keys, then the settings."""
     require_nearest()
+    task, preset = checks.text("task", task), None if preset is None else checks.text("preset", preset)
+    for key in settings:
+        checks.text("a settings key", key)
     family, _ = find_task(task)
     tables = read_toml(file) if file else {}
     # A run's own config.toml can be given as it is: its keys are in a table of their own.
@@ -98,7 +104,7 @@ def new_folder(task: str) -> Path:
 
 def open_run(path: str | Path) -> RunFolder:
     require_nearest()
-    return RunFolder.open(checked_path("path", path), discover())
+    return RunFolder.open(checks.path("path", path), discover())
 
 
 def train(
@@ -117,10 +123,13 @@ def train(
     `observe(step, row)` is called after every step, with the row of metrics where one was logged. The first Ctrl-C
     saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt.
     """
-    family, chosen, config = configure(task, preset, settings, Path(config_file) if config_file else None)
+    _check_callbacks(observe, interrupts)
+    chosen_path = None if out is None else checks.path("out", out)
+    file = None if config_file is None else checks.path("config_file", config_file)
+    family, chosen, config = configure(task, preset, settings, file)
     with Workers(workers) as team:
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
-        path = Path(out) if out is not None else new_folder(task)
+        path = new_folder(task) if chosen_path is None else chosen_path
         run = RunFolder.create(path, family, task, chosen, ready)
         return Run(path, run_training(run, team, observe=observe, interrupts=interrupts))
 
@@ -129,7 +138,7 @@ def resume(
     path: str | Path,
     *,
     workers: int | str = "auto",
-    checkpoint: str = "last",
+    checkpoint: str | int = "last",
     observe: Observer | None = None,
     interrupts: Interrupts | None = None,
     other_bits: bool = False,
@@ -140,35 +149,66 @@ def resume(
 
     A run killed before its first checkpoint starts at step 0. One of a version that computed other bits is refused, or
     with `other_bits` continued, and its config.toml says so. One whose metrics.csv was changed is refused, or with
-    `new_metrics` continued: the changed file is kept beside, and a new one begins.
+    `new_metrics` continued: the changed file is kept beside, and a new one begins. checkpoint is "last", "best" or a
+    step number.
     """
+    _check_callbacks(observe, interrupts)
+    folder, which = checks.path("path", path), _checkpoint(checkpoint)
+    other_bits, new_metrics = checks.flag("other_bits", other_bits), checks.flag("new_metrics", new_metrics)
     with Workers(workers) as team:
-        run = open_run(path)
+        run = open_run(folder)
         run.continue_bits(other_bits)
         if settings:
             run.change(settings)
-        return Run(run.path, run_training(run, team, checkpoint, observe, interrupts, new_metrics))
+        return Run(run.path, run_training(run, team, which, observe, interrupts, new_metrics))
+
+
+def _check_callbacks(observe: Any, interrupts: Any) -> None:
+    if observe is not None and not callable(observe):
+        raise checks.refuse("observe", observe, "a function of step and row")
+    if interrupts is not None and not isinstance(interrupts, Interrupts):
+        raise checks.refuse("interrupts", interrupts, "a samebits.engine.train.Interrupts", "leave it out")
+
+
+def _checkpoint(given: Any) -> str:
+    """last, best or a step number, which may be a number."""
+    name = f"{step}" if (step := checks.index_of(given)) is not None and abs(step) <= checks.MOST else given
+    if not isinstance(name, str) or len(name) > MOST_NAME:
+        raise checks.refuse("checkpoint", given, "last, best or a step number")
+    return checks.text("checkpoint", name)
+
+
+def _dtype(given: Any) -> str:
+    """float32 or float64, as a text or as NumPy's types."""
+    name = given if isinstance(given, str) else np.dtype(given).name if isinstance(given, type | np.dtype) else None
+    if name not in ("float32", "float64"):
+        raise checks.refuse("dtype", given, "float32 or float64")
+    return name
 
 
 @overload
-def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32") -> Model: ...
+def load(path: str | Path, checkpoint: str | int = "last", dtype: str = "float32") -> Model: ...
 
 
 @overload
-def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32", *, kind: type[M]) -> M: ...
+def load(path: str | Path, checkpoint: str | int = "last", dtype: str = "float32", *, kind: type[M]) -> M: ...
 
 
-def load(path: str | Path, checkpoint: str = "last", dtype: str = "float32", *, kind: Any = None) -> Any:
+def load(path: str | Path, checkpoint: str | int = "last", dtype: str = "float32", *, kind: Any = None) -> Any:
     """The trained model of a run folder, or of one checkpoint folder inside it.
 
-    What it can do depends on its family. `kind`, one of LogicModel, GraphModel and GptModel, refuses the others, and
-    tells a type checker which it is.
+    checkpoint is "last", "best" or a step number, dtype "float32" or "float64". What it can do depends on its family.
+    `kind`, one of LogicModel, GraphModel and GptModel, refuses the others, and tells a type checker which it is.
     """
-    folder = Path(path)
+    folder, which, dtype = checks.path("path", path), _checkpoint(checkpoint), _dtype(dtype)
+    if kind is not None and not isinstance(kind, type):
+        raise checks.refuse(
+            "kind", kind, "a class of models", "leave it out, or give LogicModel, GraphModel or GptModel"
+        )
     if folder.parent.name == "checkpoints":
-        folder, checkpoint = folder.parent.parent, folder.name
+        folder, which = folder.parent.parent, folder.name
     run = open_run(folder)
-    params, found, _ = latest_weights(run, checkpoint)
+    params, found, _ = latest_weights(run, which)
     model = run.family.model(run.config, params.astype(dtype, copy=False), found.constants)
     if kind is not None and not isinstance(model, kind):
         raise SamebitsError(f"{path} is a run of {run.family.name}, whose model is no {kind.__name__}; leave kind out")

@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.printing import shown
 
 MOST = 2**53  # beyond any count that a run can reach; every whole number up to it is exact in every file format
+NO_REALS = (bool, np.timedelta64)  # though Python and NumPy count them among the numbers
+
+
+def index_of(value: Any) -> int | None:
+    """The whole number that a value is, whatever type of them; None where it is none, as True and False are."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST, remedy: str = "") -> int:
-    """A whole number within bounds, whatever type of them it is; True and False are none."""
-    try:
-        found = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        found = None
+    """A whole number within bounds."""
+    found = index_of(value)
     if found is None or not least <= found <= most:
         raise SamebitsError(_told(name, value, f"a whole number from {least} to {_limit(most)}", remedy))
     return found
 
 
 def real(name: str, value: Any, rule: str, remedy: str = "") -> float:
-    """A finite number; what else the rule says is for the caller to check (`refuse`)."""
+    """A finite number; what else the rule says is for the caller to check (`refuse`). True and False are none."""
+    plain = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
-        found = None if isinstance(value, str | bytes | bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+        found = float(plain) if isinstance(plain, Real | Decimal) and not isinstance(plain, NO_REALS) else None
+    except (TypeError, ValueError, OverflowError):  # such as Decimal("sNaN") and 10**400
         found = None
     if found is None or not abs(found) < float("inf"):
         raise SamebitsError(_told(name, value, rule, remedy))
@@ -50,19 +64,49 @@ def text(name: str, value: Any, remedy: str = "") -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise SamebitsError(_told(name, value, "True or False", ""))
-    return value
+    return bool(value)
+
+
+def row(name: str, value: Any, rule: str, remedy: str = "", letters: bool = False) -> list[Any]:
+    """The items of a list, a tuple, an array or the like, in their order; of a text where its letters may be meant."""
+    unordered = isinstance(value, Mapping | Set | bytes | bytearray | memoryview)
+    try:
+        if not unordered and (letters or not isinstance(value, str)):
+            return list(value)
+    except TypeError:
+        pass
+    raise SamebitsError(_told(name, value, rule, remedy))
+
+
+def array(name: str, value: Any, kinds: str, rule: str, remedy: str = "") -> Array:
+    """What NumPy makes of it, if it is empty or its type is of these kinds ("biuf": bits, whole numbers, floats).
+
+    Texts of digits, which NumPy would convert, are refused.
+    """
+    found = None
+    if isinstance(value, Real | Sequence) or hasattr(value, "__array__"):  # NumPy looks into more, such as graphs
+        with suppress(Exception):  # rows of unequal length, and what a stranger's object does
+            found = np.asarray(value)
+    if found is None or (found.size and found.dtype.kind not in kinds):
+        raise SamebitsError(_told(name, value, rule, remedy))
+    return found
 
 
 def path(name: str, value: Any) -> Path:
     """A path as somebody typed it, ~ included. One that cannot be written down in config.toml is refused."""
-    if not isinstance(value, str | os.PathLike):
+    if not isinstance(value, str | os.PathLike) or value == "":
         raise SamebitsError(_told(name, value, "a path", "give it as a text or a pathlib.Path"))
     try:
-        return Path(text(name, os.fspath(value), "rename it")).expanduser()
+        found = Path(text(name, os.fspath(value), "rename it")).expanduser()
+        found.exists()
     except RuntimeError:
         raise SamebitsError(_told(name, value, "a path whose ~ is a user of this machine", "spell it out")) from None
+    except OSError as error:
+        rule = f"a path that can be looked up ({error.strerror})"
+        raise SamebitsError(_told(name, value, rule, "name another")) from None
+    return found
 
 
 def refuse(name: str, value: Any, rule: str, remedy: str = "") -> SamebitsError:

@@ -168,7 +168,10 @@ def test_the_choice_among_optimal_mappings_is_fixed(a, b, expected):
         ([], [], "tree a has no nodes; it must have 1 to"),
         ([1] * (MOST_NODES + 1), range(-1, MOST_NODES), f"tree a has {MOST_NODES + 1} nodes"),
         ([1, 2], [-1], "tree a has 2 labels and 1 parents; give one of each"),
-        ([1.5], [-1], "labels of tree a have .* type float64; they must be one row of whole numbers"),
+        ([1], [0.5], r"parents of tree a is \[0.5\]; it must be one row of whole numbers; give one number a node"),
+        ([1], [[-1]], r"parents of tree a have shape \(1, 1\); they must be one row of whole numbers"),
+        ([[1]], [-1], r"a node of tree a has the label \[1\]; a label must be hashable"),
+        ([1], [2**64 - 1], "node 0 of tree a has parent 18446744073709551615; nodes must be"),  # not -1
         ([1, 2], [0, -1], "node 0 of tree a has parent 0; nodes must be numbered in pre-order"),
         ([1, 2], [-1, -1], "node 1 of tree a has parent -1"),
         ([1, 2, 3], [-1, 2, 0], "node 1 of tree a has parent 2"),

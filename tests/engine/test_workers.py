@@ -12,6 +12,7 @@ from samebits.engine.pool import available_cores, worker_count
 from samebits.engine.sync import NONE_LEFT, PAD, claim, fetch_add, finish, take, unit_at, wait_for
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 from tests.helpers import TIMEOUT
 
 
@@ -381,7 +382,10 @@ def test_counters_have_a_cache_line_each():
     assert workers.schedule.clock.ctypes.data % LINE == 0
 
 
-@pytest.mark.parametrize("bad", ["0", "-1", "abc", "", "1.5", "99999"])
+BAD = ["0", "-1", "abc", "", "1.5", "99999", "9" * 5000, 0, -1, 4097, 10**5000, 2.0, True, None, b"2", [2], object()]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: shown(bad)[:20])
 def test_bad_counts_are_named(bad):
     with pytest.raises(SamebitsError, match=r"workers is .*it must be 'auto' or a whole number"):
         worker_count(bad)
@@ -389,4 +393,4 @@ def test_bad_counts_are_named(bad):
 
 def test_auto_is_the_cores_of_this_process():
     assert worker_count("auto") == available_cores() >= 1
-    assert worker_count(" 7 ") == 7
+    assert worker_count(" 7 ") == worker_count("007") == worker_count(7) == worker_count(np.int8(7)) == 7

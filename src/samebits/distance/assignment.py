@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.distance.costs import UNIT, Costs, prices
+from samebits.distance.costs import Costs, as_costs, prices
 from samebits.distance.graphs import coded, node_names
 from samebits.distance.problem import TOLERANCE, Problem, build, improve, permutation_cost
 from samebits.distance.result import EditDistance, mapping_of
@@ -158,8 +158,9 @@ def bounds(a: Any, b: Any, costs: Costs | None = None) -> EditDistance:
     """
     from scipy.optimize import linear_sum_assignment  # slow to import, and needed nowhere else
 
+    asked = as_costs(costs)
     found = coded((("a", a), ("b", b)), MOST_NODES, "compare smaller parts")
-    table = prices(costs or UNIT, found.node_labels, found.edge_labels)
+    table = prices(asked, found.node_labels, found.edge_labels)
     p = build(found.nodes[0], found.adjacency[0], found.nodes[1], found.adjacency[1], found.directed, table)
     half = star_costs(p, 0.5)
     rows, best = linear_sum_assignment(half)

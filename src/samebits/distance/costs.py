@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.checks import array, real, refuse
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
+MOST_COST = 1e100  # so that no sum of costs overflows
 MOST_LABELS = 2000  # different node or edge labels where a table or a function prices their substitution
+
+RULE = "a number from 0 to 1e100"
 
 Substitution = float | Array | Callable[[Any, Any], float]
 
 
-def _check_number(what: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (0 <= number < math.inf):
-        raise SamebitsError(f"{what} is {value!r}; a cost must be a number from 0, and finite")
-    return number
+def _number(what: str, value: Any) -> float:
+    found = real(what, value, RULE)
+    if not 0 <= found <= MOST_COST:
+        raise refuse(what, value, RULE)
+    return found
 
 
-def _check_array(what: str, value: Array) -> None:
-    if value.ndim != 2 or value.shape[0] != value.shape[1]:
-        raise SamebitsError(f"{what} has shape {value.shape}; it must be square, one row and one column a label")
-    wrong = ~(np.isfinite(value) & (value >= 0))
+def _check_square(what: str, value: Array) -> None:
+    found = array(what, value, "biuf", "a number, a square array of numbers or a function")
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or found.size == 0:
+        raise SamebitsError(f"{what} has shape {found.shape}; it must be square, one row and one column a label")
+    wrong = ~((found >= 0) & (found <= MOST_COST))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        raise SamebitsError(
-            f"{what}[{row}, {column}] is {value[row, column]}; a cost must be a number from 0, and finite"
-        )
+        raise refuse(f"{what}[{row}, {column}]", found[row, column].item(), RULE)
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,27 @@ class Costs:
             if name.endswith("substitute") and callable(value):
                 continue
             if name.endswith("substitute") and isinstance(value, np.ndarray) and value.ndim > 0:
-                _check_array(name, value)
+                _check_square(name, value)
             else:
-                _check_number(name, value)
+                object.__setattr__(self, name, _number(name, value))
 
 
 NAMES = tuple(field.name for field in fields(Costs))
 UNIT = Costs()
 
 
+def as_costs(given: Any) -> Costs:
+    """What a user gave as costs: Costs, or None for 1 each."""
+    if given is None:
+        return UNIT
+    if not isinstance(given, Costs):
+        raise refuse("costs", given, "a samebits.distance.Costs or None", "write costs=Costs(node_insert=2)")
+    return given
+
+
 def constant(cost: Substitution) -> bool:
     """Whether equal labels are free and all others cost the same: then no table is needed."""
-    return isinstance(cost, int | float) or (not callable(cost) and np.ndim(cost) == 0)
+    return isinstance(cost, float)
 
 
 def table(what: str, cost: Substitution, labels: Sequence[Hashable]) -> Array:
@@ -87,13 +96,16 @@ def table(what: str, cost: Substitution, labels: Sequence[Hashable]) -> Array:
     if callable(cost):
         for i, a in enumerate(labels):
             for j, b in enumerate(labels):
-                found[i, j] = _check_number(f"{what}_substitute({a!r}, {b!r})", cost(a, b))
+                price: Any = cost(a, b)  # a != b is one too
+                if not (isinstance(price, int | float | np.bool_) and 0 <= price <= MOST_COST):
+                    price = _number(f"{what}_substitute({shown(a)}, {shown(b)})", price)
+                found[i, j] = price
         return found
     prices = np.asarray(cost, float)
     for label in labels:
         if not isinstance(label, int | np.integer) or not 0 <= label < len(prices):
             raise SamebitsError(
-                f"the {what} label {label!r} has no row in {what}_substitute; with an array, labels must be whole "
+                f"the {what} label {shown(label)} has no row in {what}_substitute; with an array, labels must be whole "
                 f"numbers from 0 to {len(prices) - 1}; give a larger array or a function"
             )
     at = np.array(labels, np.int64)
@@ -113,7 +125,7 @@ class Prices(NamedTuple):
 
 def prices(costs: Costs, node_labels: Sequence[Hashable], edge_labels: Sequence[Hashable]) -> Prices:
     if constant(costs.node_substitute) and constant(costs.edge_substitute):
-        return _constant_prices(*(float(getattr(costs, name)) for name in NAMES))
+        return _constant_prices(*(getattr(costs, name) for name in NAMES))
     return _prices(
         (costs.node_insert, costs.node_delete, costs.edge_insert, costs.edge_delete),
         constant(costs.node_substitute),

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from samebits.checks import index_of, real, refuse
 from samebits.distance.assignment import MOST_NODES as MOST_BOUNDED
-from samebits.distance.costs import UNIT, Costs, prices
+from samebits.distance.costs import UNIT, Costs, as_costs, prices
 from samebits.distance.graphs import coded, node_names
 from samebits.distance.result import EditDistance, mapping_of
 from samebits.distance.search import NODES, UPPER, proceed, proven, start
-from samebits.errors import SamebitsError
 
 MOST_NODES = 100  # a cost for every depth, row and column: 8 MB; an exact answer is likely only far below
 TOO_LARGE = f"samebits.distance.bounds takes up to {MOST_BOUNDED}"
@@ -25,19 +25,20 @@ LONG_SLICE, SHORT_SLICE = 40_000_000, 2_000_000  # between looks at Ctrl-C and a
 def check_budget(budget: int | None) -> int:
     if budget is None:
         return UNLIMITED
-    if not isinstance(budget, int | np.integer) or isinstance(budget, bool) or budget < 0:
-        raise SamebitsError(
-            f"budget is {budget!r}; it must be a whole number of search nodes from 0; leave it out for none"
-        )
-    return min(int(budget), UNLIMITED)
+    found = index_of(budget)
+    if found is None or found < 0:
+        raise refuse("budget", budget, "a whole number of search nodes from 0", "leave it out for none")
+    return min(found, UNLIMITED)
 
 
 def check_timeout(timeout: float | None) -> float:
-    if timeout is None:
+    if timeout is None or (isinstance(timeout, float) and timeout == math.inf):
         return math.inf
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not timeout >= 0:
-        raise SamebitsError(f"timeout is {timeout!r}; it must be a number of seconds from 0; leave it out for none")
-    return float(timeout)
+    rule, remedy = "a number of seconds from 0", "leave it out for none"
+    found = real("timeout", timeout, rule, remedy)
+    if found < 0:
+        raise refuse("timeout", timeout, rule, remedy)
+    return found
 
 
 @functools.cache
@@ -57,11 +58,11 @@ def graph_edit_distance(
     timeout is in seconds; what is found by then depends on the machine. budget is in search nodes; what is found by
     then is always the same.
     """
-    load()
-    deadline = time.perf_counter() + check_timeout(timeout)
-    left = check_budget(budget)
+    seconds, left, asked = check_timeout(timeout), check_budget(budget), as_costs(costs)
     found = coded((("a", a), ("b", b)), MOST_NODES, TOO_LARGE)
-    table = prices(costs or UNIT, found.node_labels, found.edge_labels)
+    table = prices(asked, found.node_labels, found.edge_labels)
+    load()
+    deadline = time.perf_counter() + seconds
     largest = max(nodes.size for nodes in found.nodes)
     nodes = max(1, (LONG_SLICE if timeout is None else SHORT_SLICE) // largest**3)
     first = 0 if timeout is not None else min(nodes, left)

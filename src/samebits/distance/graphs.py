@@ -6,16 +6,20 @@ adjacency (n, n) 0 where there is no edge, else 1 + the number of its label; sym
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import index
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.checks import flag, index_of, refuse, row, text
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
+EDGES_REMEDY = "write edges=[(0, 1), (1, 2)]"
 MOST_EDGE_LABELS = 100  # different ones in one graph: a pair's are numbered in a byte
 
 
@@ -24,6 +28,8 @@ class Graph:
     """A graph of nodes 0 … n - 1. Labels are anything hashable; without edge_labels all edges are alike.
 
     Self-loops are edges like others. Two edges between the same nodes (in the same direction) are refused.
+    Labels are equal where Python says so: 1 and 1.0 are, 1 and "1" are not, nor 2**53 + 1 and 2.0**53. One exception:
+    NaN is equal to NaN, in tuples too, and so is whatever else is unequal to itself.
     """
 
     labels: Sequence[Hashable]
@@ -31,9 +37,35 @@ class Graph:
     edge_labels: Sequence[Hashable] | None = None
     directed: bool = False
 
+    def __post_init__(self) -> None:
+        listed = {
+            "labels": label_row("labels", self.labels, "node"),
+            "edges": row("edges", self.edges, "a list of pairs of node numbers", EDGES_REMEDY),
+            "edge_labels": None if self.edge_labels is None else label_row("edge_labels", self.edge_labels, "edge"),
+        }
+        # What can be read again stays what it is; the items of an iterator are kept.
+        vars(self).update({name: found for name, found in listed.items() if isinstance(getattr(self, name), Iterator)})
+        vars(self)["directed"] = flag("directed", self.directed)
+
+
+def label_row(name: str, labels: Any, owner: str) -> list[Any]:
+    rule = "a list of labels"
+    if is_networkx(labels):  # its nodes would do for labels, and are not meant
+        raise refuse(name, labels, rule, "turn a networkx graph into a Graph with from_networkx")
+    return row(name, labels, rule, f"give one for each {owner}", letters=True)
+
+
+def is_networkx(given: Any) -> bool:
+    """networkx graphs are known by their methods: networkx need not be installed."""
+    methods = ("is_multigraph", "is_directed", "nodes", "edges")
+    return not isinstance(given, type) and all(hasattr(given, method) for method in methods)
+
 
 def from_networkx(graph: Any, node_label: str = "label", edge_label: str = "label") -> Graph:
     """A Graph from a networkx graph: nodes in its order, labels from these attributes, None where there is none."""
+    if not is_networkx(graph):
+        raise refuse("graph", graph, "a networkx graph", "build others with Graph(labels, edges)")
+    node_label, edge_label = text("node_label", node_label), text("edge_label", edge_label)
     if graph.is_multigraph():
         raise SamebitsError(
             "the graph is a multigraph; two nodes may have one edge between them, or one each way; join parallel edges"
@@ -48,10 +80,10 @@ def from_networkx(graph: Any, node_label: str = "label", edge_label: str = "labe
 
 
 def as_graph(name: str, given: Any) -> Graph:
-    """What a user gave, as a Graph. networkx graphs are known by their methods: networkx need not be installed."""
+    """What a user gave, as a Graph."""
     if isinstance(given, Graph):
         return given
-    if hasattr(given, "is_multigraph") and hasattr(given, "is_directed"):
+    if is_networkx(given):
         return from_networkx(given)
     raise SamebitsError(
         f"graph {name} is a {type(given).__name__}; it must be a samebits.distance.Graph or a networkx graph; "
@@ -103,16 +135,26 @@ def check_size(what: str, nodes: int, most: int, remedy: str) -> None:
 
 
 def codes_of(what: str, labels: Iterable[Hashable], known: dict[Hashable, int]) -> list[int]:
-    """Labels as numbers in order of appearance; known is added to."""
+    """Labels as numbers in order of appearance, equal where the labels are; known is added to."""
     found = []
     for label in labels:
         try:
-            found.append(known.setdefault(label, len(known)))
+            number = known.get(label)
+            found.append(known.setdefault(_key(label), len(known)) if number is None else number)
         except TypeError:
             raise SamebitsError(
-                f"{what} has the label {label!r}; a label must be hashable; use text or a tuple"
+                f"{what} has the label {shown(label)}; a label must be hashable; use text or a tuple"
             ) from None
     return found
+
+
+def _key(label: Any) -> Any:
+    """The label as a dictionary can find it: every NaN by the same one, for it finds others by identity alone."""
+    if isinstance(label, tuple):
+        keys = tuple(map(_key, label))
+        return label if all(map(is_, keys, label)) else keys
+    unequal = label != label
+    return math.nan if isinstance(unequal, bool | np.bool_) and unequal else label
 
 
 def edge_ends(name: str, graph: Graph) -> Iterator[tuple[int, int]]:
@@ -120,14 +162,18 @@ def edge_ends(name: str, graph: Graph) -> Iterator[tuple[int, int]]:
     n = len(graph.labels)
     for edge in graph.edges:
         try:
-            i, j = edge
-            i, j = index(i), index(j)
+            first, second = edge
+            i, j = index_of(first), index_of(second)
         except (TypeError, ValueError):
+            i = j = None
+        if i is None or j is None:
             raise SamebitsError(
-                f"graph {name} has the edge {edge!r}; an edge must be two node numbers; write edges=[(0, 1), (1, 2)]"
-            ) from None
+                f"graph {name} has the edge {shown(edge)}; an edge must be two node numbers; {EDGES_REMEDY}"
+            )
         if not (0 <= i < n and 0 <= j < n):
-            raise SamebitsError(f"graph {name} has the edge ({i}, {j}); its nodes are 0 to {n - 1}; number them from 0")
+            raise SamebitsError(
+                f"graph {name} has the edge ({shown(i)}, {shown(j)}); its nodes are 0 to {n - 1}; number them from 0"
+            )
         yield i, j
 
 
@@ -158,13 +204,13 @@ def _adjacency(name: str, graph: Graph, known: dict[Hashable, int]) -> Array:
     return found.reshape(n, n)
 
 
-def as_tree(name: str, given: Any) -> tuple[list[Hashable], Array]:
+def as_tree(name: str, given: Any) -> tuple[Any, Any]:
     """Labels and parents in pre-order, of a directed graph whose edges run from parents to children in order.
 
     A pair (labels, parents) is taken as it is.
     """
     if isinstance(given, tuple) and len(given) == 2:
-        return list(given[0]), np.asarray(given[1])
+        return given
     graph, names = as_graph(name, given), node_names(given)
     if not graph.directed:
         raise SamebitsError(

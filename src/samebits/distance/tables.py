@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.distance.costs import UNIT, Costs, Prices, prices, symmetric
+from samebits.checks import refuse, row
+from samebits.distance.costs import Costs, Prices, as_costs, prices, symmetric
 from samebits.distance.exact import LONG_SLICE, MOST_NODES, TOO_LARGE, check_budget, load
 from samebits.distance.graphs import coded
 from samebits.distance.problem import Problem
@@ -133,9 +134,9 @@ def shared(team: Workers, body: Callable[[Array, Array], None]) -> None:
 def compare_graphs(
     team: Workers, named: Sequence[tuple[str, Any]], pairing: Callable[[Array, bool], Array], costs: Costs, budget: int
 ) -> tuple[Array, Array]:
-    load()
     graphs = coded(named, MOST_NODES, TOO_LARGE)
     found_prices = prices(costs, graphs.node_labels, graphs.edge_labels)
+    load()
     pairs = pairing(np.array([nodes.size for nodes in graphs.nodes]), symmetric(found_prices))
     packed = pack(graphs.nodes, graphs.adjacency)
     found = np.empty(pairs.shape)
@@ -195,14 +196,15 @@ def matrix(
     kind "tree" compares ordered trees. budget is in search nodes for each pair. The result is the same for any number
     of workers; that is why there is no time-out here.
     """
-    if kind not in KINDS:
-        raise SamebitsError(f"kind is {kind!r}; it must be 'graph' or 'tree'")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise refuse("kind", kind, "'graph' or 'tree'")
     if kind == "tree" and budget is not None:
         raise SamebitsError("budget is for graphs; the distance of trees is always exact; leave it out")
-    named = [(str(i), graph) for i, graph in enumerate(graphs)]
+    most, asked = check_budget(budget), as_costs(costs)
+    named = [(str(i), graph) for i, graph in enumerate(row("graphs", graphs, f"a list of {kind}s"))]
     G = len(named)
     if others is not None:
-        named += [(f"{i} of others", graph) for i, graph in enumerate(others)]
+        named += [(f"{i} of others", graph) for i, graph in enumerate(row("others", others, f"a list of {kind}s"))]
     H = len(named) - G
     if G == 0 or (others is not None and H == 0):
         raise SamebitsError(f"{'graphs' if G == 0 else 'others'} is empty; give at least one graph")
@@ -218,9 +220,9 @@ def matrix(
 
     with workers_for(workers) as team:
         if kind == "graph":
-            pairs, found = compare_graphs(team, named, pairing, costs or UNIT, check_budget(budget))
+            pairs, found = compare_graphs(team, named, pairing, asked, most)
         else:
-            pairs, found = compare_trees(team, named, pairing, costs or UNIT)
+            pairs, found = compare_trees(team, named, pairing, asked)
     result = np.empty((2, G, H or G))
     i, j = pairs[:, 0], pairs[:, 1] - (G if others is not None else 0)
     if others is None:

@@ -14,13 +14,15 @@ image, and walking the table forwards meets the nodes in the order of their numb
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samebits.distance.costs import UNIT, Costs, prices
-from samebits.distance.graphs import as_tree, check_size, codes_of
+from samebits.checks import array
+from samebits.distance.costs import Costs, as_costs, prices
+from samebits.distance.graphs import as_tree, check_size, codes_of, label_row
 from samebits.distance.problem import substitution
 from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
@@ -198,32 +200,42 @@ def compared(t: Comparison) -> Comparison:
     return t
 
 
-def checked_tree(name: str, labels: ArrayLike, parents: ArrayLike) -> tuple[Array, Array]:
-    """Labels and parents as int64, or an error that says what is wrong with them."""
-    found = [np.asarray(values) for values in (labels, parents)]
-    for what, values in zip(("labels", "parents"), found, strict=True):
-        if values.ndim != 1 or not (values.size == 0 or np.issubdtype(values.dtype, np.integer)):
-            raise SamebitsError(
-                f"the {what} of tree {name} have shape {values.shape} and type {values.dtype}; "
-                "they must be one row of whole numbers; give one number a node"
-            )
-    if found[0].size != found[1].size:
+def checked_parents(name: str, nodes: int, parents: ArrayLike) -> Array:
+    """Parents as int64, or an error that says what is wrong with them."""
+    what, remedy = f"parents of tree {name}", "give one number a node"
+    found = array(what, parents, "iu", "one row of whole numbers", remedy)
+    if found.ndim != 1:
+        raise SamebitsError(f"{what} have shape {found.shape}; they must be one row of whole numbers; {remedy}")
+    if found.size != nodes:
+        raise SamebitsError(f"tree {name} has {nodes} labels and {found.size} parents; give one of each for every node")
+    check_size(f"tree {name}", nodes, MOST_NODES, "compare smaller parts")
+    # An unsigned number may be too large for int64; as many as there are nodes is no parent either.
+    above = np.ascontiguousarray(np.minimum(found, nodes) if found.dtype.kind == "u" else found, np.int64)
+    broken = subtree_ends(np.empty(nodes, np.int64), above)
+    if broken != nodes:
         raise SamebitsError(
-            f"tree {name} has {found[0].size} labels and {found[1].size} parents; give one of each for every node"
-        )
-    check_size(f"tree {name}", found[0].size, MOST_NODES, "compare smaller parts")
-    above = np.ascontiguousarray(found[1], np.int64)
-    broken = subtree_ends(np.empty(above.size, np.int64), above)
-    if broken != above.size:
-        raise SamebitsError(
-            f"node {broken} of tree {name} has parent {above[broken]}; nodes must be numbered in pre-order, with "
+            f"node {broken} of tree {name} has parent {found[broken]}; nodes must be numbered in pre-order, with "
             "parent -1 at node 0 and nowhere else; number each node before its children, and children in order"
         )
-    return np.ascontiguousarray(found[0], np.int64), above
+    return above
+
+
+def coded_labels(name: str, labels: Any, known: dict[Any, int]) -> Array:
+    """Labels as numbers that are equal where the labels are; known is added to."""
+    given = label_row(f"labels of tree {name}", labels, "node")
+    return np.array(codes_of(f"a node of tree {name}", given, known), np.int64)
+
+
+def are_numbers(labels: Any) -> bool:
+    """Whether these labels can be compared as they are, without a dictionary: int64 holds them all."""
+    return isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind == "i"
 
 
 def tree_edit_mapping(
-    labels_a: ArrayLike, parents_a: ArrayLike, labels_b: ArrayLike, parents_b: ArrayLike
+    labels_a: Sequence[Hashable] | Array,
+    parents_a: ArrayLike,
+    labels_b: Sequence[Hashable] | Array,
+    parents_b: ArrayLike,
 ) -> tuple[int, Array]:
     """The edit distance of two ordered trees at unit costs, and one optimal mapping as pairs (node of a, node of b).
 
@@ -234,10 +246,17 @@ def tree_edit_mapping(
     pre-order, and where the optimum leaves a choice, the current subtrees are mapped onto each other (their roots
     matched, where that is optimal); failing that, b's node is inserted; failing that, a's node is deleted. So the
     earliest nodes of a find partners.
+
+    Labels are anything hashable, and equal as those of a Graph are. Arrays of signed whole numbers are the fastest.
     """
-    a, b = checked_tree("a", labels_a, parents_a), checked_tree("b", labels_b, parents_b)
-    t = compared(mapping_comparison(a[0], a[1], b[0], b[1]))
-    partner = np.empty(a[0].size, np.int64)
+    if are_numbers(labels_a) and are_numbers(labels_b):
+        a, b = np.ascontiguousarray(labels_a, np.int64), np.ascontiguousarray(labels_b, np.int64)
+    else:
+        known: dict[Any, int] = {}
+        a, b = (coded_labels(name, labels, known) for name, labels in (("a", labels_a), ("b", labels_b)))
+    above, over = checked_parents("a", a.size, parents_a), checked_parents("b", b.size, parents_b)
+    t = compared(mapping_comparison(a, above, b, over))
+    partner = np.empty(a.size, np.int64)
     walk(partner, t)
     matched = np.flatnonzero(partner >= 0)
     return math.ceil(t.tree[0, 0] / t.delete), np.stack((matched, partner[matched]), axis=1)
@@ -246,18 +265,20 @@ def tree_edit_mapping(
 def coded_tree(name: str, given: Any, known: dict[Any, int]) -> tuple[Array, Array]:
     """A user's tree, checked; its labels are added to the known ones."""
     labels, parents = as_tree(name, given)
-    return checked_tree(name, np.array(codes_of(f"a node of tree {name}", labels, known), np.int64), parents)
+    numbers = coded_labels(name, labels, known)
+    return numbers, checked_parents(name, numbers.size, parents)
 
 
 def tree_edit_distance(a: Any, b: Any, costs: Costs | None = None) -> float:
     """The exact edit distance of two ordered trees. Only the costs of nodes count: edges come and go with them.
 
     A tree is a directed Graph or networkx graph, edges from parents to children in order, or a pair (labels, parents)
-    in pre-order.
+    in pre-order. Labels are equal as those of a Graph are.
     """
+    asked = as_costs(costs)
     known: dict[Any, int] = {}
     (first, above), (second, over) = (coded_tree(name, tree, known) for name, tree in (("a", a), ("b", b)))
-    found = prices(costs or UNIT, list(known), ())
+    found = prices(asked, list(known), ())
     insert, delete = found.single[:2].tolist()
     t = comparison(first, above, second, over, found.nodes, found.node_constant, 0.0, delete, insert)
     return float(compared(t).tree[0, 0])

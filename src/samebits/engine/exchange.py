@@ -1,8 +1,8 @@
 """Sums over processes: nodes of the one tree travel, never sums over processes, whose order would be another.
 
-A row is cut into as many slices as there are processes. Everybody sends every slice of its nodes to the one who owns that
-slice; the owner finishes the tree there; all gather the results. With one node each, 2 · (P − 1) / P of a row goes into a
-process and out of it, which is the least there can be.
+A row is cut into as many slices as there are processes. Everybody sends every slice of its nodes to the one who owns
+that slice; the owner finishes the tree there; all gather the results. With one node each, 2 · (P − 1) / P of a row goes
+into a process and out of it, which is the least there can be.
 """
 
 from __future__ import annotations

@@ -19,12 +19,14 @@ import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from samebits.checks import index_of, refuse
 from samebits.engine import dispatch
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.sync import PAD, Schedule, new_counters
 from samebits.errors import SamebitsError
 
 MOST_WORKERS = 4096  # beyond any machine; guards against a slipped digit
+MOST_DIGITS = 20  # zeros in front included; Python itself gives up at some thousands
 ENTRIES = dispatch.Entries()
 
 
@@ -40,15 +42,17 @@ def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 def worker_count(asked: str | int) -> int:
     """What --workers means: `auto`, or a whole number from 1."""
-    text = str(asked).strip()
-    if text == "auto":
-        return available_cores()
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
-        raise SamebitsError(
-            f"workers is {text!r}; it must be 'auto' or a whole number from 1 to {MOST_WORKERS}; "
-            f"use --workers auto for the {available_cores()} cores of this machine"
-        )
-    return int(text)
+    if isinstance(asked, str):
+        text = asked.strip()
+        if text == "auto":
+            return available_cores()
+        found = int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+    else:
+        found = index_of(asked)
+    if found is None or not 1 <= found <= MOST_WORKERS:
+        rule = f"'auto' or a whole number from 1 to {MOST_WORKERS}"
+        raise refuse("workers", asked, rule, f"use --workers auto for the {available_cores()} cores of this machine")
+    return found
 
 
 class Pool:

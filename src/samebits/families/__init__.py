@@ -12,6 +12,7 @@ from samebits.config import TrainConfig
 from samebits.engine.family import Family, Task
 from samebits.engine.kernel_cache import FAMILIES
 from samebits.errors import SamebitsError, nearest
+from samebits.printing import shown
 
 
 @cache
@@ -61,12 +62,12 @@ def find_task(name: str) -> tuple[Family, Task]:
         if name in family.tasks:
             return family, family.tasks[name]
     known = [task for family in discover().values() for task in family.tasks]
-    raise SamebitsError(f"there is no task {name!r}; {nearest(name, known)}; samebits tasks lists them")
+    raise SamebitsError(f"there is no task {shown(name)}; {nearest(name, known)}; samebits tasks lists them")
 
 
 def find_preset(task: str, preset: str) -> TrainConfig:
     """The config of a task's preset."""
     _, found = find_task(task)
     if preset not in found.presets:
-        raise SamebitsError(f"task {task} has no preset {preset!r}; {nearest(preset, found.presets)}")
+        raise SamebitsError(f"task {task} has no preset {shown(preset)}; {nearest(preset, found.presets)}")
     return found.presets[preset]

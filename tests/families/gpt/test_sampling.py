@@ -191,15 +191,18 @@ def test_an_empty_prompt_begins_after_a_line_break_or_with_the_first_token():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tokens": 0}, "tokens is 0; it must be at least 1"),
+        ({"tokens": 0}, "tokens is 0; it must be a whole number from 1 to 2147483647; set --tokens"),
+        ({"tokens": 2**31}, "tokens is 2147483648"),
         ({"temperature": -0.1}, r"temperature is -0\.1"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"top_p": 0.0}, "top_p is 0.0; it must be above 0 and at most 1"),
         ({"top_p": 2.0}, r"top_p is 2\.0"),
         ({"top_k": -1}, "top_k is -1"),
+        ({"top_k": 10**30}, "top_k is 1000000"),
         ({"seed": -1}, "seed is -1"),
         ({"samples": 0}, "samples is 0"),
-        ({"prompt": "abX"}, r"no token for 'X' \(U\+0058\)"),
+        ({"prompt": None}, "prompt is None; it must be a text"),
+        ({"prompt": "abX"}, r"prompt: no token for 'X' \(U\+0058\)"),
     ],
 )
 def test_bad_settings_are_refused(settings, words):
@@ -208,6 +211,18 @@ def test_bad_settings_are_refused(settings, words):
     if "samples" not in settings:
         with pytest.raises(SamebitsError, match=words):
             make().stream(**settings)
+
+
+def test_more_tokens_than_memory_holds_are_refused():
+    with pytest.raises(SamebitsError, match="tokens is 2147483647; it must be fewer, for 1048576 texts"):
+        Decoder(make(), np.zeros(1, np.int32), Settings(tokens=2**31 - 1), samples=2**20)  # 8 petabytes
+
+
+def test_settings_may_be_of_any_type_of_number():
+    """They are the same draws, and compile nothing anew."""
+    plain = make().generate("a", tokens=5, temperature=0.5, top_p=0.5, top_k=3, seed=2)
+    i, f = np.int16, np.float32
+    assert make().generate("a", tokens=i(5), temperature=f(0.5), top_p=f(0.5), top_k=i(3), seed=i(2)) == plain
 
 
 def test_the_command_line_writes_what_python_gives(base):

@@ -19,7 +19,7 @@ from samebits.families.graph import network, reference
 from samebits.families.graph.config import FIRST_POSITION, layout
 from samebits.families.graph.data import Graph, batch_of, inputs_of, plan_units, store_of
 from samebits.families.graph.edits import DELETE, Edits
-from samebits.families.graph.expressions import parse, text_of
+from samebits.families.graph.expressions import Tree, parse, text_of
 from samebits.families.graph.family import FAMILY
 from samebits.families.graph.model import GraphModel, step
 from samebits.verify.gradients import spread_params
@@ -200,6 +200,38 @@ def test_the_task_word_is_added_where_it_is_missing():
     config = find_preset("boolean", "small")
     model = GraphModel(config, FAMILY.init(config, np.float32), {})
     assert model.parse("(and x y)") == model.parse("(simplify (and x y))")
+
+
+GOOD = parse("(and x (not y))", 10)
+DEEP = Tree(["not"] * 2000, list(range(-1, 1999)), [[i + 1] for i in range(1999)] + [[]])
+NO_TREES = {
+    "a text": "(and x y)",
+    "a pair": (["x"], [-1]),
+    "no node": Tree([], [], []),
+    "a label too many": GOOD._replace(labels=[*GOOD.labels, "x"]),
+    "a label that is no text": GOOD._replace(labels=["and", "x", 3, "y"]),
+    "two roots": Tree(["x", "y"], [-1, -1], [[], []]),
+    "a parent that comes later": Tree(["and", "x", "y"], [-1, 2, 0], [[2], [], [1]]),
+    "a parent that is no number": GOOD._replace(parents=[-1, 0, 0.0, 2]),
+    "no pre-order": Tree(["and", "not", "x", "y"], [-1, 0, 0, 1], [[1, 2], [3], [], []]),
+    "children that nobody has": GOOD._replace(children=[[1, 2], [], [9], []]),
+    "children that are no lists": GOOD._replace(children=np.zeros(4)),
+    "deeper than Python goes": DEEP,
+}
+
+
+@pytest.mark.parametrize("verb", ["edits", "rewrite"])
+@pytest.mark.parametrize("case", NO_TREES)
+def test_what_is_no_tree_is_refused(case, verb):
+    """Compiled code would read beside the arrays."""
+    config = find_preset("boolean", "small")
+    model = GraphModel(config, FAMILY.init(config, np.float32), {})
+    with pytest.raises(SamebitsError, match=r"trees\[1\] is .*; it must be a tree; make it with model\.parse"):
+        getattr(model, verb)([GOOD, NO_TREES[case]], 1)
+    with pytest.raises(
+        SamebitsError, match=r"trees\[0\]: there is no operator or symbol 'nand' here; did you mean and"
+    ):
+        getattr(model, verb)([GOOD._replace(labels=["nand", "x", "not", "y"])], 1)
 
 
 def exact(config, run):

@@ -256,3 +256,28 @@ def test_grids_of_a_wrong_shape_are_refused(shape):
 def test_targets_of_a_wrong_shape_are_refused():
     with pytest.raises(SamebitsError, match="targets have shape"):
         model_of(TINY).loss_and_gradient(np.zeros((2, 5, 5, 3)), np.zeros((2, 5, 4)))
+
+
+def test_targets_that_are_no_cells_are_refused():
+    for wrong in (np.nan, -0.5, 2.0):
+        with pytest.raises(SamebitsError, match=f"targets hold {wrong}; a cell is 0 or 1"):
+            model_of(TINY).loss_and_gradient(np.zeros((2, 5, 5, 3)), np.full((2, 5, 5), wrong))
+
+
+def test_a_cell_fires_unless_it_is_told_0():
+    """256 is 0 in eight bits, and so is 0.5 as a whole number: neither is 0 here."""
+    model, grids = model_of(TINY), random_grids((1, 4, 5, 3), bits=True)
+    for value in (True, 1, 256, 0.5, -1):
+        np.testing.assert_array_equal(
+            model.rollout(grids, 2, fire=np.full((2, 4, 5), value)), model.rollout(grids, 2), strict=True
+        )
+    for value in (False, 0, -0.0):
+        np.testing.assert_array_equal(model.rollout(grids, 2, fire=np.full((2, 4, 5), value)), grids)
+    np.testing.assert_array_equal(model.rollout(grids, 0, fire=np.zeros((0, 4, 5))), grids)
+    with pytest.raises(SamebitsError, match="fire holds nan"):
+        model.rollout(grids, 1, fire=np.full((1, 4, 5), np.nan))
+
+
+def test_a_trajectory_that_no_memory_holds_is_refused():
+    with pytest.raises(SamebitsError, match="steps is 2147483647; it must be fewer"):
+        model_of(TINY).rollout(np.ones((64, 64, 64, 3)), 2**31 - 1, trajectory=True)  # 12 petabytes

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from samebits.checks import array
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
-from samebits.engine.params import views
+from samebits.engine.params import check_model, views
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.gpt import sampling, transformer
@@ -29,6 +30,7 @@ class GptModel:
     params: dict[str, Array] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_model(GptConfig, layout, self.config, self.weights, self.constants)
         self.params = {**views(layout(self.config), self.weights), **self.constants}
 
     @cached_property
@@ -37,16 +39,10 @@ class GptModel:
 
     def logits(self, tokens: Array, workers: int | str | Workers = "auto") -> Array:
         """(B, T, V) for tokens (B, T), T at most the context: position t has seen tokens 0 … t."""
-        found = np.asarray(tokens)
-        if (
-            found.ndim != 2
-            or not 1 <= found.shape[1] <= self.config.context
-            or not np.issubdtype(found.dtype, np.integer)
-        ):
-            raise SamebitsError(
-                f"tokens have shape {found.shape}, type {found.dtype}; they must be whole numbers (samples, 1 to "
-                f"{self.config.context}); cut them"
-            )
+        rule = f"whole numbers (samples, 1 to {self.config.context})"
+        found = array("tokens", tokens, "iu", rule, "encode the text with model.vocabulary")
+        if found.ndim != 2 or not 1 <= found.shape[1] <= self.config.context:
+            raise SamebitsError(f"tokens have shape {found.shape}; they must be {rule}; cut them")
         if found.size and not (found.min() >= 0 and found.max() < self.config.symbols):
             raise SamebitsError(
                 f"tokens reach from {found.min()} to {found.max()}; they must lie in 0 to {self.config.symbols - 1}; "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from samebits.checks import real, refuse, whole
 from samebits.engine.arrays import Array
 from samebits.engine.pool import worker_count
 from samebits.engine.workers import Workers, workers_for
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 TOGETHER = 16  # samples in memory at once; whoever asks for more gets them in turns
 STRETCH = 16  # tokens between two looks at the keyboard
+MOST = 2**31 - 1  # tokens, samples, and the likeliest tokens to choose from
 
 
 @dataclass(frozen=True)
@@ -39,32 +41,35 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise SamebitsError(f"tokens is {self.tokens}; it must be at least 1; set --tokens")
-        if not 0 <= self.temperature < float("inf"):
-            raise SamebitsError(
-                f"temperature is {self.temperature}; it must be 0 (always the likeliest token) or more; "
-                "use --temperature 0.8"
-            )
-        if not 0 < self.top_p <= 1:
-            raise SamebitsError(f"top_p is {self.top_p}; it must be above 0 and at most 1 (1: off); use --top-p 0.9")
-        if self.top_k < 0:
-            raise SamebitsError(f"top_k is {self.top_k}; it must be 0 (off) or more; use --top-k 40")
-        if not 0 <= self.seed < 2**63:
-            raise SamebitsError(f"seed is {self.seed}; it must be from 0 to 2⁶³ − 1; set --seed")
+        vars(self).update(  # plain numbers, whatever types were given: compiled code is made for these
+            tokens=whole("tokens", self.tokens, 1, MOST, "set --tokens"),
+            temperature=self._real("temperature", "0 (always the likeliest token) or more", "use --temperature 0.8"),
+            top_p=self._real("top_p", "above 0 and at most 1 (1: off)", "use --top-p 0.9"),
+            top_k=whole("top_k", self.top_k, 0, MOST, "use --top-k 40, or 0 for all"),
+            seed=whole("seed", self.seed, 0, 2**63 - 1, "set --seed"),
+        )
+
+    def _real(self, name: str, rule: str, remedy: str) -> float:
+        value = getattr(self, name)
+        found = real(name, value, rule, remedy)
+        if found < 0 or (name == "top_p" and not 0 < found <= 1):
+            raise refuse(name, value, rule, remedy)
+        return found
 
     def draw(self, vocabulary: Vocabulary) -> Draw:
         end = -1 if vocabulary.end is None else vocabulary.end
-        return Draw(float(self.temperature), float(self.top_p), self.top_k, self.seed, end)
+        return Draw(self.temperature, self.top_p, self.top_k, self.seed, end)
 
 
 def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> Array:
     """An empty prompt begins after a line break, or where there is none with the first token: something is needed."""
+    if not isinstance(prompt, str):
+        raise refuse("prompt", prompt, "a text")
     try:
         return vocabulary.encode(prompt or "\n")
-    except SamebitsError:
+    except SamebitsError as error:
         if prompt:
-            raise
+            raise SamebitsError(f"prompt: {error}") from None
         return np.zeros(1, np.int32)
 
 
@@ -84,7 +89,11 @@ class Decoder:
     ) -> None:
         self.z, self.how = sizes(model.config), settings.draw(model.vocabulary)
         self.params, self.first_sample, self.prompt = model.weights, first_sample, len(prompt)
-        self.text = np.zeros((samples, len(prompt) + settings.tokens), np.int32)
+        try:
+            self.text = np.zeros((samples, len(prompt) + settings.tokens), np.int32)
+        except MemoryError:
+            rule = f"fewer, for {samples} texts of them to fit into memory"
+            raise refuse("tokens", settings.tokens, rule, "set --tokens") from None
         self.text[:, : len(prompt)] = prompt
         self.lengths = np.full(samples, len(prompt), np.int64)
         self.seen = np.zeros((samples, 2), np.int64)
@@ -126,8 +135,7 @@ def generate(
     tally: Tally | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """The texts of samples 0, 1 …, without the prompt, each when it and its neighbours are done."""
-    if samples < 1:
-        raise SamebitsError(f"samples is {samples}; it must be at least 1; set --samples")
+    samples = whole("samples", samples, 1, MOST, "set --samples")
     if not isinstance(workers, Workers):
         worker_count(workers)  # refuses what is none before anything is compiled
     tokens = prompt_tokens(model.vocabulary, prompt)
@@ -157,8 +165,7 @@ def stream(
     model: GptModel, prompt: str, settings: Settings, sample: int = 0, tally: Tally | None = None
 ) -> Iterator[str]:
     """The text of one sample, token by token as it is drawn: the same text that `generate` gives. One core works."""
-    if sample < 0:
-        raise SamebitsError(f"sample is {sample}; samples count from 0; name another")
+    sample = whole("sample", sample, 0, MOST, "name another")
     decoder = Decoder(model, prompt_tokens(model.vocabulary, prompt), settings, sample)
     _compile(model, settings)
     return _pieces(decoder, model.vocabulary, tally)

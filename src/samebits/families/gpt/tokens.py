@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.checks import array, refuse
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.printing import shown
@@ -41,12 +42,14 @@ class Vocabulary:
     @cached_property
     def sha256(self) -> str:
         digest = hashlib.sha256()
-        for name, array in self.arrays().items():
-            digest.update(name.encode() + b"\0" + array.tobytes())
+        for name, values in self.arrays().items():
+            digest.update(name.encode() + b"\0" + values.tobytes())
         return digest.hexdigest()
 
     def encode(self, text: str) -> Array:
         """(n,) int32 tokens; characters that have no token are an error that names them."""
+        if not isinstance(text, str):
+            raise refuse("text", text, "a text")
         return self.encode_all([text])[0].astype(np.int32)
 
     def encode_all(self, texts: Sequence[str]) -> tuple[Array, Array]:
@@ -57,12 +60,11 @@ class Vocabulary:
 
     def decode(self, tokens: Any) -> str:
         """Text of tokens; an incomplete character shows as U+FFFD, the end of a document as nothing."""
-        array = np.asarray(tokens, np.int64).ravel()
-        if array.size and not (array.min() >= 0 and array.max() < self.size):
-            raise SamebitsError(
-                f"token {array.max() if array.min() >= 0 else array.min()} is not in 0 to {self.size - 1}"
-            )
-        return b"".join([self.pieces[token] for token in array.tolist()]).decode(errors="replace")
+        found = array("tokens", tokens, "iu", "whole numbers").ravel()
+        if found.size and not (found.min() >= 0 and found.max() < self.size):
+            wrong = found.max() if found.min() >= 0 else found.min()
+            raise SamebitsError(f"tokens: token {wrong} is not in 0 to {self.size - 1}")
+        return b"".join([self.pieces[token] for token in found.tolist()]).decode(errors="replace")
 
     def stream(self) -> Stream:
         """A decoder for tokens that come one at a time."""
@@ -263,7 +265,9 @@ def encode_pairs(tokenizer: Any, texts: Sequence[str], size: int) -> tuple[Array
         try:
             encoded = tokenizer.encode_batch_fast([piece for _, piece in some], add_special_tokens=False)
         except TypeError:  # a lone surrogate
-            raise SamebitsError(f"{texts[0]!r} is not text: it cannot be written as UTF-8; leave that out") from None
+            raise refuse(
+                "text", texts[0], "one that can be written as UTF-8", "leave halves of characters out"
+            ) from None
         for (number, _), piece in zip(some, encoded, strict=True):
             found.append(np.array(piece.ids, np.uint16))
             lengths[number] += len(piece.ids)

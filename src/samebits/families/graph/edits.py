@@ -83,9 +83,7 @@ def apply(tree: Tree, edits: Edits) -> Tree | None:
 
 def optimal_mapping(a: Tree, b: Tree) -> tuple[int, list[tuple[int, int]]]:
     """The tree edit distance, and the pairs of nodes that an optimal script keeps or relabels."""
-    numbers = {label: index for index, label in enumerate({*a.labels, *b.labels})}
-    coded = [[numbers[label] for label in tree.labels] for tree in (a, b)]
-    distance, pairs = tree_edit_mapping(coded[0], a.parents, coded[1], b.parents)
+    distance, pairs = tree_edit_mapping(a.labels, a.parents, b.labels, b.parents)
     return distance, [(int(left), int(right)) for left, right in pairs]
 
 

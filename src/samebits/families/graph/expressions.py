@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from samebits.errors import SamebitsError
+from samebits.printing import printable
 
 BIND = "bind"  # (bind symbol value): every other leaf `symbol` also reads the value
 LABEL = re.compile(r"[^\s()\0\ud800-\udfff]+")  # of whole characters
+MOST_DEPTH = 500  # of a tree that somebody made by hand: edits are applied level by level, and Python's levels end
 TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 
@@ -28,6 +30,27 @@ def tree_of(labels: Sequence[str], parents: Sequence[int]) -> Tree:
         if parent >= 0:
             children[parent].append(node)
     return Tree(list(labels), list(parents), children)
+
+
+def is_tree(value: Any) -> bool:
+    """Whether it is a tree as `parse` makes them: in pre-order, its children those that its parents say."""
+    if not isinstance(value, Tree) or not all(isinstance(part, list) for part in (*value, *value.children)):
+        return False
+    labels, parents, children = value
+    if not all(isinstance(label, str) for label in labels) or not all(map(_whole, (parents, *children))):
+        return False
+    path: list[int] = []  # from the root to the node before
+    for node, parent in enumerate(parents):
+        while path and path[-1] != parent:
+            path.pop()
+        if len(path) > MOST_DEPTH or (not path and (node, parent) != (0, -1)):
+            return False
+        path.append(node)
+    return 0 < len(labels) == len(parents) and tree_of(labels, parents).children == children
+
+
+def _whole(numbers: list[Any]) -> bool:
+    return all(type(number) is int for number in numbers)
 
 
 def subtree(tree: Tree, root: int) -> Tree:
@@ -64,10 +87,10 @@ def parse(text: str, most_nodes: int) -> Tree:
 
     def problem(place: int, rule: str) -> SamebitsError:
         start, end = max(0, place - 30), min(len(text), place + 30)
-        shown = (
+        around = (
             ("…" if start else "") + text[start:place] + "<here>" + text[place:end] + ("…" if end < len(text) else "")
         )
-        return SamebitsError(f"expression: {rule}, at character {place + 1}: {shown.strip()}; fix it")
+        return SamebitsError(f"expression: {rule}, at character {place + 1}: {printable(around.strip())}; fix it")
 
     labels: list[str] = []
     parents: list[int] = []

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from samebits.checks import refuse, row
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
-from samebits.engine.params import views
+from samebits.engine.params import check_model, views
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError, nearest
 from samebits.families.graph import network
 from samebits.families.graph.config import GraphConfig, layout
 from samebits.families.graph.data import batch_of, decode, inputs_of
 from samebits.families.graph.edits import DELETE, Edits, apply, is_fixed_point
-from samebits.families.graph.expressions import Tree, parse, text_of
+from samebits.families.graph.expressions import Tree, is_tree, parse, text_of
 from samebits.families.graph.series import TASK_WORDS
+from samebits.printing import shown
 
 OPERANDS = {
     "simplify": 1, "peano": 1, "d": 1, "and": 2, "or": 2, "not": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2,
@@ -47,15 +49,17 @@ class GraphModel:
     params: dict[str, Array] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_model(GraphConfig, layout, self.config, self.weights, self.constants)
         self.params = views(layout(self.config), self.weights)
 
     def parse(self, text: str) -> Tree:
         """The tree of an expression; the task word is put above it where it is missing."""
         config = self.config
+        if not isinstance(text, str):
+            raise refuse("text", text, "an expression", "write one such as (and x y)")
         tree = parse(text, config.most_nodes)
         for node, label in enumerate(tree.labels):
-            if label not in config.labels:
-                raise SamebitsError(f"there is no operator or symbol {label!r} here; {nearest(label, config.labels)}")
+            self._check_label("expression", label)
             wanted, found = OPERANDS.get(label, 0), len(tree.children[node])
             if config.data is None and label != "eval" and found != wanted:
                 raise SamebitsError(f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; fix it")
@@ -66,23 +70,41 @@ class GraphModel:
 
     def edits(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Edits]:
         """The most likely edits of each tree: one run of the network over all of them."""
+        given = self._check(trees)
+        with workers_for(workers) as team:
+            return self._edits(given, team) if given else []
+
+    def _edits(self, trees: Sequence[Tree], team: Workers) -> list[Edits]:
         store = inputs_of(self.config, trees)
         batch = batch_of(self.config, store, np.arange(len(trees)))
         rows = np.empty((len(batch.arrays.cuts) - 1, 2))
-        with workers_for(workers) as team:
-            choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
+        choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
+
+    def _check(self, trees: Sequence[Tree]) -> list[Tree]:
+        found = row("trees", trees, "a list of trees", "make them with model.parse")
+        for number, tree in enumerate(found):
+            if not is_tree(tree):
+                raise refuse(f"trees[{number}]", tree, "a tree", "make it with model.parse")
+            for label in tree.labels:
+                self._check_label(f"trees[{number}]", label)
+        return found
+
+    def _check_label(self, where: str, label: str) -> None:
+        known = self.config.labels
+        if label not in known:
+            raise SamebitsError(f"{where}: there is no operator or symbol {shown(label)} here; {nearest(label, known)}")
 
     def rewrite(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Rewriting]:
         """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
-        found = [Rewriting([tree], False) for tree in trees]
+        found = [Rewriting([tree], False) for tree in self._check(trees)]
         going = list(found)
         with workers_for(workers) as team:
             for _ in range(self.config.most_steps):
                 if not going:
                     break
                 still = []
-                for item, edits in zip(going, self.edits([one.trees[-1] for one in going], team), strict=True):
+                for item, edits in zip(going, self._edits([one.trees[-1] for one in going], team), strict=True):
                     after = step(item.trees[-1], edits)
                     if after is None:
                         item.ended = True

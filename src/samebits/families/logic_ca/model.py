@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from samebits.checks import array, flag, refuse, whole
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants, Wave
 from samebits.engine.merge import sum_tree
-from samebits.engine.params import views
+from samebits.engine.params import check_model, views
 from samebits.engine.reduction import Reduction
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
@@ -21,6 +22,8 @@ from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
 from samebits.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
+
+MOST_STEPS = 2**31 - 1
 
 
 @dataclass
@@ -33,6 +36,7 @@ class LogicModel:
     params: dict[str, Array] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_model(LogicConfig, layout, self.config, self.weights, self.constants)
         self.params = {**views(layout(self.config), self.weights), **self.constants}
 
     @cached_property
@@ -53,19 +57,24 @@ class LogicModel:
 
         fire (steps, H, W): cells where it is 0 keep their state at that step; by default every cell updates.
         """
-        grids = self._check(grids)
+        grids, steps = self._check(grids), whole("steps", steps, 0, MOST_STEPS)
+        soft, trajectory = flag("soft", soft), flag("trajectory", trajectory)
         masks = self._masks(fire, grids, steps)
-        if steps < 0:
-            raise SamebitsError(f"steps is {steps}; it must be at least 0")
         logits = self.weights.reshape(-1, 16)
         plan = self._plan(grids)
         with workers_for(workers) as team:
             coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
-            depth = steps + 1 if trajectory else 2
-            states = automaton.rollout(self.config, self.constants, coef, grids, masks, plan, steps, team, depth)
-            if trajectory:
+            if not trajectory:
+                states = automaton.rollout(self.config, self.constants, coef, grids, masks, plan, steps, team)
+                return automaton.from_planes(states[steps % 2], grids.shape)
+            try:
+                states = automaton.rollout(
+                    self.config, self.constants, coef, grids, masks, plan, steps, team, steps + 1
+                )
                 return np.stack([automaton.from_planes(planes, grids.shape) for planes in states])
-            return automaton.from_planes(states[steps % 2], grids.shape)
+            except MemoryError:
+                rule = f"fewer, for all states of {grids.size} numbers to fit into memory"
+                raise refuse("steps", steps, rule, "go in parts, or without trajectory") from None
 
     def loss_and_gradient(
         self, grids: Array, targets: Array, fire: Array | None = None, workers: int | str | Workers = "auto"
@@ -73,13 +82,7 @@ class LogicModel:
         """Soft loss after config.ca_steps steps, and d loss / d logits by name. Targets (B, H, W) or (B, H, W, k)."""
         grids = self._check(grids)
         masks = self._masks(fire, grids, self.config.ca_steps)
-        wanted = np.asarray(targets, self.weights.dtype)
-        wanted = wanted[..., None] if wanted.ndim == 3 else wanted
-        if wanted.shape[:3] != grids.shape[:3] or not 1 <= wanted.shape[-1] <= self.config.channels:
-            raise SamebitsError(
-                f"targets have shape {np.shape(targets)}; they must be (B, H, W) or (B, H, W, k) with the grids' "
-                f"B, H, W = {grids.shape[:3]} and k at most {self.config.channels}"
-            )
+        wanted = self._targets(targets, grids)
         plan, logits = self._plan(grids), self.weights.reshape(-1, 16)
         boards = Boards(grids, wanted, masks, ALL_SOFT)
         chances = logits  # until the gradient has made them
@@ -100,24 +103,39 @@ class LogicModel:
             team.join()
             return sum_tree(losses.reshape(-1).copy()), views(layout(self.config), gradient.reshape(-1))
 
+    def _targets(self, targets: Array, grids: Array) -> Array:
+        found = array("targets", targets, "biuf", "numbers (B, H, W) or (B, H, W, k)")
+        wanted = found[..., None] if found.ndim == 3 else found
+        if wanted.ndim != 4 or wanted.shape[:3] != grids.shape[:3] or not 1 <= wanted.shape[3] <= self.config.channels:
+            raise SamebitsError(
+                f"targets have shape {found.shape}; they must be (B, H, W) or (B, H, W, k) with the grids' "
+                f"B, H, W = {grids.shape[:3]} and k at most {self.config.channels}"
+            )
+        return self._cells("targets", wanted)
+
     def _masks(self, fire: Array | None, grids: Array, steps: int) -> Array:
         if fire is None:
             return ALWAYS
-        if np.shape(fire) != (steps, *grids.shape[1:3]):
-            raise SamebitsError(
-                f"fire has shape {np.shape(fire)}; it must be (steps, H, W) = {(steps, *grids.shape[1:3])}"
-            )
-        return np.asarray(fire).astype(np.uint8).reshape(steps, -1)
+        shape = (steps, *grids.shape[1:3])
+        found = array("fire", fire, "biuf", "numbers (steps, H, W), 0 where a cell keeps its state")
+        if found.shape != shape:
+            raise SamebitsError(f"fire has shape {found.shape}; it must be (steps, H, W) = {shape}")
+        if np.isnan(found).any():
+            raise SamebitsError("fire holds nan; it must be 0 where a cell keeps its state, and 1 elsewhere; fix it")
+        return (found != 0).astype(np.uint8).reshape(steps, shape[1] * shape[2])
 
     def _plan(self, grids: Array) -> Tiling:
         return tiling(len(grids), grids[0, ..., 0].size, self.config.lanes)
 
     def _check(self, grids: Array) -> Array:
-        found = np.asarray(grids, self.weights.dtype)
+        found = array("grids", grids, "biuf", f"numbers (B, H, W, C) with C = {self.config.channels}")
         if found.ndim != 4 or found.shape[3] != self.config.channels or 0 in found.shape:
             raise SamebitsError(
-                f"grids have shape {np.shape(grids)}; they must be (B, H, W, C) with C = {self.config.channels}"
+                f"grids have shape {found.shape}; they must be (B, H, W, C) with C = {self.config.channels}"
             )
+        return self._cells("grids", found)
+
+    def _cells(self, name: str, found: Array) -> Array:
         if not (inside := (found >= 0) & (found <= 1)).all():
-            raise SamebitsError(f"grids hold {found[~inside][0]}; a cell is 0 or 1, or between for soft gates; fix it")
-        return found
+            raise SamebitsError(f"{name} hold {found[~inside][0]}; a cell is 0 or 1, or between for soft gates; fix it")
+        return np.asarray(found, self.weights.dtype)
