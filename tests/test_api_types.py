@@ -186,8 +186,9 @@ RUNS: dict[str, Row] = {
     ),
     "resume": Row(
         samebits.resume,
-        {"path": "run", "workers": 1, "checkpoint": "last", "observe": None, "interrupts": None, "other_bits": False},
-        {"workers": "3", "observe": "None function class", "interrupts": "None", "other_bits": "True"},
+        {"path": "run", "workers": 1, "checkpoint": "last", "observe": None, "interrupts": None, "other_bits": False,
+         "new_metrics": False},
+        {"workers": "3", "observe": "None function class", "interrupts": "None", "other_bits": "True", "new_metrics": "True"},
         {"path": "path|does not exist"},
     ),
     "load": Row(
