@@ -188,7 +188,8 @@ RUNS: dict[str, Row] = {
         samebits.resume,
         {"path": "run", "workers": 1, "checkpoint": "last", "observe": None, "interrupts": None, "other_bits": False,
          "new_metrics": False},
-        {"workers": "3", "observe": "None function class", "interrupts": "None", "other_bits": "True", "new_metrics": "True"},
+        {"workers": "3", "observe": "None function class", "interrupts": "None", "other_bits": "True",
+         "new_metrics": "True"},
         {"path": "path|does not exist"},
     ),
     "load": Row(

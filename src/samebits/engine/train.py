@@ -20,12 +20,13 @@ from samebits.config import TrainConfig, override
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.arrays import Array
 from samebits.engine.device import Device, Vector
+from samebits.engine.exchange import Links
 from samebits.engine.family import Batch, Constants, Family, Kernels, Wave
 from samebits.engine.merge import sum_tree
 from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at, weights_hash
 from samebits.engine.record import Checkpoint, TrainState
-from samebits.engine.reduction import Reduction
+from samebits.engine.reduction import Plan, Reduction
 from samebits.engine.runfolder import METRICS, TIMING, RunFolder
 from samebits.engine.source import begin_with, read_source
 from samebits.engine.table import Table, check_metrics
@@ -37,7 +38,10 @@ Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just lo
 class Trainer:
     """One model in training: its vectors, its buffers, and what a step does."""
 
-    def __init__(self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32,
+        links: Links | None = None,
+    ) -> None:  # fmt: skip
         self.family, self.config, self.device = family, config, device
         self.kernels = kernels_for(family, device)
         self.layout = family.layout(config)
@@ -46,15 +50,16 @@ class Trainer:
         self.optimiser = device.optimiser(self.params)
         self.data = family.load(config)
         self.gradient = device.vector(self.params.shape, self.params.dtype)
-        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config))
+        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config), links)
         self.state = TrainState()
-        self._drawn: tuple[int, Batch, list[Wave]] | None = None  # a step's, ahead of time
+        self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
+        self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time
 
-    def step(self, log: bool = False) -> dict[str, Any]:
+    def step(self, log: bool = False, stop: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
         names, config, step = self.family.metrics, self.config, self.state.step
-        _, batch, waves = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
-        losses = self._post_gradient(batch, waves)
+        _, batch, plan = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
+        losses = self._post_gradient(batch, plan)
         measured: dict[str, float] = {}
         if log and names.batch:
             self.device.join()
@@ -64,6 +69,7 @@ class Trainer:
         self.optimiser.step(config, self.gradient, batch.divisor, step, lr)
         self._drawn = self._draw(step + 1)  # the others are computing meanwhile
         self.device.join()
+        self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
         loss, info = self._mean(losses, batch), self.optimiser.outcome()
         if not (math.isfinite(loss) and info.finite):
             raise SamebitsError(self._not_finite(step, loss))
@@ -72,24 +78,26 @@ class Trainer:
 
     def loss_and_gradient(self, batch: Batch) -> float:
         """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
-        losses = self._post_gradient(batch, self._gradient_waves(batch))
+        plan = self._gradient_plan(batch)
+        losses = self._post_gradient(batch, plan)
         self.device.join()
+        self.reduction.gather_losses(losses, plan)
         return self._mean(losses, batch)
 
     def _mean(self, losses: Vector, batch: Batch) -> float:
         return sum_tree(self.device.download(losses).reshape(-1)) / batch.divisor
 
-    def _draw(self, step: int) -> tuple[int, Batch, list[Wave]]:
+    def _draw(self, step: int) -> tuple[int, Batch, Plan]:
         batch = self.family.batch(self.config, self.data, step)
-        return step, batch, self._gradient_waves(batch)
+        return step, batch, self._gradient_plan(batch)
 
-    def _gradient_waves(self, batch: Batch) -> list[Wave]:
+    def _gradient_plan(self, batch: Batch) -> Plan:
         groups, width = self.family.groups(self.config, batch), self.family.slot_size(self.config)
-        return self.reduction.waves(groups, width * self.params.itemsize)
+        return self.reduction.plan(groups, width * self.params.itemsize)
 
-    def _post_gradient(self, batch: Batch, waves: list[Wave]) -> Vector:
+    def _post_gradient(self, batch: Batch, plan: Plan) -> Vector:
         """The units' losses, there once the device has joined."""
-        config, kernels, losses, carried = self.config, self.kernels, self.reduction.losses(waves), None
+        config, kernels, losses, carried = self.config, self.kernels, self.reduction.losses(plan), None
 
         def compute(wave: Wave, slots: Vector) -> None:
             nonlocal carried
@@ -97,7 +105,7 @@ class Trainer:
             carried = kernels.gradient(config, self.constants, self.params, batch, wave, slots, own, self.device)
 
         width = self.family.slot_size(config)
-        merged = self.reduction.total(waves, width, self.params.dtype, compute, kernels.folded)
+        merged = self.reduction.total(plan, width, self.params.dtype, compute, kernels.folded)
         if kernels.pull_back is None:
             self.gradient = merged
         else:
@@ -151,8 +159,8 @@ def evaluate(
     def compute(wave: Wave, rows: Vector) -> None:
         kernels.evaluate(config, constants, params, batch, wave, rows, device)
 
-    waves = reduction.waves(family.groups(config, batch), 8 * len(columns))
-    merged = reduction.total(waves, len(columns), np.float64, compute)
+    plan = reduction.plan(family.groups(config, batch), 8 * len(columns))
+    merged = reduction.total(plan, len(columns), np.float64, compute)
     device.join()
     return family.summarise(config, dict(zip(columns, device.download(merged).tolist(), strict=True)), batch)
 

@@ -38,13 +38,13 @@ def validate(model: GptModel, batch: Batch, workers: Workers) -> dict[str, float
     """The metrics that training would log for this batch, bit for bit: the same units, the same tree."""
     config, S, windows = model.config, model.config.unit_samples, batch.arrays
     reduction = Reduction(workers, config.slot_memory, config.micro_batches, 8 * S * config.context)
-    waves = reduction.waves(np.ones(-(-batch.samples // S), np.int64), 8 * len(COLUMNS))
+    plan = reduction.plan(np.ones(-(-batch.samples // S), np.int64), 8 * len(COLUMNS))
 
     def compute(wave: Wave, rows: Array) -> None:
         some = slice(wave.first_unit * S, wave.last_unit * S)
         transformer.evaluate(config, model.weights, windows.inputs[some], windows.targets[some], rows, workers)
 
-    merged = reduction.total(waves, len(COLUMNS), np.float64, compute)
+    merged = reduction.total(plan, len(COLUMNS), np.float64, compute)
     workers.join()
     return summarise(config, dict(zip(COLUMNS, merged.tolist(), strict=True)), batch)
 

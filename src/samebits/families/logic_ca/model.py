@@ -12,7 +12,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.family import Constants, Wave
 from samebits.engine.merge import sum_tree
 from samebits.engine.params import check_model, views
-from samebits.engine.reduction import Reduction
+from samebits.engine.reduction import Plan, Reduction
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import automaton
@@ -89,15 +89,15 @@ class LogicModel:
 
         with workers_for(workers) as team:
             reduction = Reduction(team, self.config.slot_memory, micro_batches=1, group_bytes=0)
-            waves = [Wave(0, len(plan.group_tiles), 0, plan.units)]
-            losses = reduction.losses(waves)
+            whole = Plan(plan.units, [Wave(0, len(plan.group_tiles), 0, plan.units)], [(0, plan.units)])
+            losses = reduction.losses(whole)
 
             def compute(wave: Wave, rows: Array) -> None:
                 nonlocal chances
                 sums = rows.reshape(len(rows), -1, 4)
                 chances = automaton.gradient(self.config, self.constants, logits, boards, plan, sums, losses, team)
 
-            merged = reduction.total(waves, 4 * len(logits), logits.dtype, compute).reshape(-1, 4)
+            merged = reduction.total(whole, 4 * len(logits), logits.dtype, compute).reshape(-1, 4)
             gradient = np.empty_like(logits)
             pull_back(gradient, chances, merged, team)
             team.join()
