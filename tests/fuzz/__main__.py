@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from samebits.bench.records import machine
+from samebits.checks import printable
 from samebits.engine.pool import available_cores
 from tests.fuzz import bases as prepared
 from tests.fuzz.child import attempted, prepare
@@ -45,7 +46,7 @@ def listed(found: Found) -> str:
         lines.append(
             f"- {finding.sort} {finding.what} at {finding.where}, {found.times[key]}×: `{COMMAND} {finding.input}`"
         )
-        lines += [f"  {line[:200]}" for line in last]
+        lines += [f"  {printable(line)[:200]}" for line in last]
     return "\n".join(lines)
 
 
