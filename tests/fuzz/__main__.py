@@ -21,6 +21,7 @@ from tests.fuzz.kinds import load
 from tests.fuzz.parent import Found, Plan, fuzz
 
 SEEDS = 10_000_000  # of one --seed, before those of the next
+LINES = "\n"
 COMMAND = "python -m tests.fuzz --once"
 
 
@@ -65,6 +66,9 @@ def run(given: argparse.Namespace) -> bool:
     )
     print(table(found))
     print(f"\n{listed(found)}" if found.findings else "\nEvery input ended well or in one message.")
+    if given.details:
+        told = [f"## {one.input}\n{printable(one.told, keep=LINES)}\n" for one in found.findings.values()]
+        given.details.write_text("\n".join(told), encoding="utf-8")
     if given.slow:
         spent = sorted((tally.seconds / max(1, tally.inputs), name) for name, tally in found.tallies.items())
         print("\n".join(f"{name}: {1e3 * each:.1f} ms an input" for each, name in spent), file=sys.stderr)
@@ -97,6 +101,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120, help="seconds an input may take")
     parser.add_argument("--also", nargs="+", default=[], help="modules that register further kinds")
     parser.add_argument("--once", nargs="+", metavar="KIND:SEED", help="do these inputs again, and show them")
+    parser.add_argument("--details", type=Path, help="a file for the whole of every finding")
     parser.add_argument("--slow", action="store_true", help="also say how long each kind takes")
     given = parser.parse_args()
     unknown = set(given.kinds) - set(load(given.also))

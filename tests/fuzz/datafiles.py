@@ -130,10 +130,8 @@ def expression(draw: random.Random, depth: int = 3) -> str:
 def graph(draw: random.Random) -> dict[str, Any]:
     """A graph as an object: small, shared, cyclic, or large."""
     size = draw.choice((0, 1, 2, 4, 9, 170, 2000))
-    children = [
-        [draw.randrange(min(i + 1, size), size + draw.randrange(2)) for _ in range(draw.randrange(3))]
-        for i in range(size)
-    ]
+    ends = [range(i + 1, size + (draw.random() < 0.02)) for i in range(size)]
+    children = [[draw.choice(below) for _ in range(draw.randrange(3)) if below] for below in ends]
     found = {"labels": [draw.choice(LABELS) for _ in range(size)], "children": children}
     return spoil_json(draw, found) if draw.random() < 0.2 else found
 

@@ -121,6 +121,6 @@ def _mapping() -> dict[str, Any]:
         return [draw.randrange(3) for _ in range(draw.choice((1, 3)))]
 
     def parents(draw: random.Random) -> Any:
-        return draw.choice(([-1], [-1, 0, 0], [-1, 0, 1], [0], [-1, 2, 0], np.array([-1, 0, 1], "uint64")))
+        return draw.choice(([-1], [-1, 0, 0], [-1, 0, 1], [0], [-1, 2, 0], np.array([2**64 - 1, 0, 1], "uint64")))
 
     return {"labels_a": labels, "parents_a": parents, "labels_b": labels, "parents_b": parents}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.fuzz.child import Finding
 
 ROOT = Path(__file__).parents[2]
 START = 240.0  # seconds that a child may take to begin: it may have to load what others compile
+BEFORE = 100  # inputs that are named beside one that killed a child: one of them may have done it
 FRAME = re.compile(r'File ".*?/samebits/([^"]+)", line (\d+) in (\S+)')
 
 
@@ -64,6 +65,7 @@ class Child:
     def __init__(self, plan: Plan, first: int) -> None:
         self.plan, self.next = plan, first
         self.doing: tuple[str, int] | None = None
+        self.done: deque[str] = deque(maxlen=BEFORE)
         self.since = time.monotonic()
         self.heard = b""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
@@ -98,6 +100,7 @@ class Child:
         tally.seconds += said["seconds"]
         if said["finding"]:
             found.add(Finding(**said["finding"]))
+        self.done.append(":".join(map(str, self.doing)))
         self.doing = None
 
     def late(self) -> bool:
@@ -119,7 +122,13 @@ class Child:
             return None
         label = ":".join(map(str, self.doing)) if self.doing else "start"
         what = f"over {self.plan.limit:g} s" if hung else signal.Signals(-code).name if code < 0 else f"exit {code}"
-        return Finding("hang" if hung else "crash", what, innermost(said), label, said[-3000:])
+        return Finding(
+            "hang" if hung else "crash",
+            what,
+            innermost(said),
+            label,
+            f"{said[-3000:]}\nbefore it: {' '.join(self.done)}",
+        )
 
 
 def innermost(dump: str) -> str:

@@ -1,6 +1,6 @@
 """Whatever text and whatever values, by hypothesis: settings, TOML, configs, expressions, grids, worker counts.
 
-Each check is a @given function that pytest could call as well; the fuzzer calls it with a seed and counts examples.
+Each check is a function that hypothesis gives examples to, from a seed; every example counts as an input.
 """
 
 from __future__ import annotations
@@ -50,13 +50,18 @@ toml_lines = st.sampled_from(
 )  # fmt: skip
 
 Check = Callable[..., None]
-CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, Callable[[], Check]] = {}
 tally = [0, 0]  # accepted and refused examples of the check that is running
 
 
-def check(function: Check) -> Check:
-    CHECKS[function.__name__] = function
-    return function
+def check(*strategies: st.SearchStrategy) -> Callable[[Check], Check]:
+    """Register a function of examples. It is given to hypothesis anew each time: settings can be set only once."""
+
+    def register(function: Check) -> Check:
+        CHECKS[function.__name__] = lambda: given(*strategies)(function)
+        return function
+
+    return register
 
 
 def ends_well(function: Callable[[], Any]) -> None:
@@ -70,14 +75,12 @@ def ends_well(function: Callable[[], Any]) -> None:
         tally[0] += 1
 
 
-@check
-@given(st.one_of(texts, st.builds("{}={}".format, texts, texts), st.builds("lr={}".format, texts)))
+@check(st.one_of(texts, st.builds("{}={}".format, texts, texts), st.builds("lr={}".format, texts)))
 def setting(text: str) -> None:
     ends_well(lambda: parse_setting(text))
 
 
-@check
-@given(st.one_of(st.lists(st.one_of(toml_lines, anything), max_size=6).map("\n".join), st.binary(max_size=60)))
+@check(st.one_of(st.lists(st.one_of(toml_lines, anything), max_size=6).map("\n".join), st.binary(max_size=60)))
 def toml(content: str | bytes) -> None:
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     with tempfile.TemporaryDirectory() as name:
@@ -96,8 +99,7 @@ def odd_settings(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return task, {key: draw(small_work if key in WORK else values) for key in chosen}
 
 
-@check
-@given(odd_settings(), st.sampled_from(["small", "full", None]))
+@check(odd_settings(), st.sampled_from(["small", "full", None]))
 def config(found: tuple[str, dict[str, Any]], preset: str | None) -> None:
     """Every family's config; what is accepted can be written down and read again."""
     task, odd = found
@@ -112,8 +114,7 @@ def config(found: tuple[str, dict[str, Any]], preset: str | None) -> None:
     ends_well(body)
 
 
-@check
-@given(st.sampled_from(TASKS), st.dictionaries(texts, values, max_size=2), texts)
+@check(st.sampled_from(TASKS), st.dictionaries(texts, values, max_size=2), texts)
 def names(task: str, odd: dict[str, Any], preset: str) -> None:
     """Keys and presets that there are not."""
     ends_well(lambda: api.configure(task, "small", {**tiny(task), **odd}))
@@ -121,8 +122,7 @@ def names(task: str, odd: dict[str, Any], preset: str) -> None:
     ends_well(lambda: api.configure(task, preset, {}))
 
 
-@check
-@given(st.one_of(st.lists(words, max_size=20).map("".join), anything), st.sampled_from([1, 5, 160, 400]))
+@check(st.one_of(st.lists(words, max_size=20).map("".join), anything), st.sampled_from([1, 5, 160, 400]))
 def expression(text: str, most: int) -> None:
     """What parses is what its own text parses to."""
 
@@ -133,8 +133,7 @@ def expression(text: str, most: int) -> None:
     ends_well(body)
 
 
-@check
-@given(st.one_of(values, st.fixed_dictionaries({"labels": st.lists(texts, max_size=5), "children": values})))
+@check(st.one_of(values, st.fixed_dictionaries({"labels": st.lists(texts, max_size=5), "children": values})))
 def graph(value: Any) -> None:
     ends_well(lambda: from_graph(value, 160))
 
@@ -142,26 +141,22 @@ def graph(value: Any) -> None:
 sizes = st.sampled_from(["", "0", "1", "3", "64", "²", "٣", "-1", "9" * 5000, " 4", "4 ", "x", "1e3"])
 
 
-@check
-@given(st.one_of(texts, st.builds("{}x{}".format, sizes, sizes)))
+@check(st.one_of(texts, st.builds("{}x{}".format, sizes, sizes)))
 def grid(text: str) -> None:
     ends_well(lambda: parse_grid(text))
 
 
-@check
-@given(st.one_of(texts, st.builds("{}x{}@{}-{}".format, sizes, sizes, sizes, sizes)))
+@check(st.one_of(texts, st.builds("{}x{}@{}-{}".format, sizes, sizes, sizes, sizes)))
 def damage(text: str) -> None:
     ends_well(lambda: Damage.parse(text).rectangles(9, (9, 9)))
 
 
-@check
-@given(st.one_of(texts, sizes, numbers, st.none(), st.lists(numbers, max_size=2)))
+@check(st.one_of(texts, sizes, numbers, st.none(), st.lists(numbers, max_size=2)))
 def workers(value: Any) -> None:
     ends_well(lambda: worker_count(value))
 
 
-@check
-@given(st.one_of(texts, st.lists(sizes, max_size=4).map(",".join)))
+@check(st.one_of(texts, st.lists(sizes, max_size=4).map(",".join)))
 def counts(text: str) -> None:
     ends_well(lambda: worker_counts(text))
 
@@ -175,7 +170,7 @@ def run_check(name: str, start: int, examples: int) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    seed(start)(chosen(CHECKS[name]))()
+    seed(start)(chosen(CHECKS[name]()))()
 
 
 @kind("parsers", 4)
