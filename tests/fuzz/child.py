@@ -89,27 +89,28 @@ def prepare() -> None:
     os.environ["SAMEBITS_COMMIT"] = "fuzz"  # else every run asks git
 
 
-def work(bases: Bases, report: io.TextIOBase, until: float, first: int, stride: int, names: list[str]) -> None:
-    """Inputs of the seeds first, first + stride …, until it is time."""
-    seed = first
+def work(bases: Bases, report: io.TextIOBase, until: float, seeds: range, names: list[str]) -> None:
+    """The inputs of these seeds, until it is time."""
     with short_work():
-        while time.time() < until:
+        for number, seed in enumerate(seeds, start=1):
+            if time.time() >= until:
+                break
             name = drawn_kind(seed, names)
             print(json.dumps({"begin": [name, seed]}), file=report, flush=True)
             began = time.perf_counter()
             result = attempted(name, seed, bases)
             print(json.dumps(said(result, time.perf_counter() - began)), file=report, flush=True)
-            seed += stride
-            if (seed - first) // stride % 200 == 0:
+            if number % 200 == 0:
                 gc.collect()
 
 
-def main(bases: str, report: str, until: str, first: str, stride: str, kinds: str, also: str) -> None:
+def main(bases: str, report: str, until: str, first: str, stride: str, last: str, kinds: str, also: str) -> None:
     prepare()
     load([name for name in also.split(",") if name])
     names = [name for name in kinds.split(",") if name]
     with os.fdopen(int(report), "w") as told:
-        work(Bases(Path(bases)), told, float(until), int(first), int(stride), names)
+        seeds = range(int(first), int(last) + 1, int(stride))
+        work(Bases(Path(bases)), told, float(until), seeds, names)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def _prepared(task: str, settings: dict[str, Any]) -> Any:
 
 def picture(draw: random.Random) -> bytes:
     """An image of a few colours, in one of many formats."""
-    sides = (1, 2, 3, 4, 5, 8, 16, 64, 65, 300)
+    sides = (2, 3, 3, 4, 4, 5, 5, 8, 8, 9, 64, 65, 300)
     size = (draw.choice(sides), draw.choice(sides))
     colours = [
         tuple(draw.choice((0, 127, 128, 255)) for _ in range(3)) for _ in range(draw.choice((1, 2, 2, 3, 8, 20)))

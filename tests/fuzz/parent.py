@@ -70,7 +70,8 @@ class Child:
         self.heard = b""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
         self.pipe, theirs = os.pipe()
-        words = [plan.bases, theirs, plan.until, first, plan.stride, ",".join(plan.kinds), ",".join(plan.also)]
+        words = [plan.bases, theirs, plan.until, first, plan.stride, plan.last]
+        words += [",".join(plan.kinds), ",".join(plan.also)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.child", *map(str, words)],
             cwd=ROOT, pass_fds=[theirs], stdout=subprocess.DEVNULL, stderr=self.errors,
@@ -121,27 +122,28 @@ class Child:
         if code == 0 and not hung:
             return None
         label = ":".join(map(str, self.doing)) if self.doing else "start"
-        what = f"over {self.plan.limit:g} s" if hung else signal.Signals(-code).name if code < 0 else f"exit {code}"
-        return Finding(
-            "hang" if hung else "crash",
-            what,
-            innermost(said),
-            label,
-            f"{said[-3000:]}\nbefore it: {' '.join(self.done)}",
-        )
+        what = "no end" if hung else signal.Signals(-code).name if code < 0 else f"exit {code}"
+        told = f"{said[-3000:]}\nbefore it: {' '.join(self.done)}"
+        return Finding("hang" if hung else "crash", what, innermost(said, hung), label, told)
 
 
-def innermost(dump: str) -> str:
-    """The first frame of samebits in what faulthandler wrote, of the main thread where it can be told."""
-    for part in [*dump.split("Current thread")[1:], dump]:
-        if seen := FRAME.search(part):
-            return f"{seen[1]}:{seen[2]} in {seen[3]}"
-    return "outside samebits"
+def innermost(dump: str, hung: bool) -> str:
+    """The first frame of samebits in what faulthandler wrote, of the main thread where it can be told.
+
+    Of a process that hangs, one further out: it may be seen anywhere inside the loop that does not end.
+    """
+    parts = [part for part in [*dump.split("Current thread")[1:], dump] if FRAME.search(part)]
+    if not parts:
+        return "outside samebits"
+    frames = FRAME.findall(parts[0])
+    if hung:
+        return "{} in {}".format(*frames[max(0, len(frames) - 5)][::2])
+    return "{}:{} in {}".format(*frames[0])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What every child is told. `limit`: seconds an input may take."""
+    """What every child is told. `limit`: seconds an input may take; `last`: a seed to stop at before it is time."""
 
     bases: Path
     until: float
@@ -149,6 +151,7 @@ class Plan:
     limit: float
     kinds: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    last: int = sys.maxsize - 1
 
 
 def fuzz(plan: Plan, first: int) -> Found:
@@ -179,7 +182,7 @@ def _round(selector: selectors.BaseSelector, plan: Plan, found: Found) -> None:
         finding = child.end(hung)
         if finding:
             _lost(child, found, finding)
-            if time.time() < plan.until:
+            if time.time() < plan.until and child.next <= plan.last:
                 _start(selector, plan, child.next)
 
 
