@@ -1,6 +1,6 @@
 """Working through inputs, in a process that may die of one: before each it says which, after each how it ended.
 
-python -m tests.fuzz.child BASES REPORT_FD SECONDS FIRST STRIDE KINDS ALSO
+python -m tests.fuzz.child BASES REPORT_FD UNTIL FIRST STRIDE LAST KINDS ALSO
 """
 
 from __future__ import annotations
