@@ -43,11 +43,13 @@ def listed(found: Found) -> str:
     """Every distinct finding, with what shows it again."""
     lines = [f"{len(found.findings)} distinct findings."]
     for key, finding in sorted(found.findings.items()):
-        last = finding.told.strip().splitlines()[-1:] if finding.sort == "traceback" else []
+        said = (
+            finding.told.splitlines()[: 1 if "Traceback" in finding.told else 3] if finding.sort == "traceback" else []
+        )
         lines.append(
             f"- {finding.sort} {finding.what} at {finding.where}, {found.times[key]}×: `{COMMAND} {finding.input}`"
         )
-        lines += [f"  {printable(line)[:200]}" for line in last]
+        lines += [f"  {printable(line)[:200]}" for line in said]
     return "\n".join(lines)
 
 

@@ -60,9 +60,9 @@ def attempted(name: str, seed: int, bases: Bases) -> Result:
 
 
 def finding_of(error: Exception, label: str) -> Finding:
-    told = "".join(traceback.format_exception(error, limit=-12)) + "\n".join(getattr(error, "__notes__", ()))
     if isinstance(error, BrokenRuleError):
         return Finding("traceback", error.rule, error.where, label, str(error))
+    told = f"{type(error).__name__}: {error}\n" + "".join(traceback.format_exception(error, limit=-12))
     return Finding("traceback", type(error).__name__, frame_of(error), label, told)
 
 

@@ -17,9 +17,14 @@ from tests.fuzz.values import argument_text, odd_number, odd_setting
 Maker = Callable[[random.Random], object]
 
 
-def one(*values: object) -> Maker:
-    """One of these, or something else."""
-    return lambda draw: draw.choice(values) if draw.random() < 0.88 else _else(draw)
+def one(*values: object, bad: tuple[object, ...] = ()) -> Maker:
+    """One of these; now and then one that is wrong here, or something else altogether."""
+
+    def make(draw: random.Random) -> object:
+        sort = draw.random()
+        return draw.choice(values) if sort < 0.88 else draw.choice(bad) if bad and sort < 0.94 else _else(draw)
+
+    return make
 
 
 def few(*values: object) -> Maker:
@@ -47,22 +52,30 @@ def setting(draw: random.Random) -> str:
     return f"{key}={str(value).replace(chr(0), '')}"
 
 
-WORKERS = one(1, 1, 2, 3, "auto", 0, -1, "1.5", 10**20)  # thousands are legal, and threads
-COUNTS = one("1,2", "1", "2,1", "1,1", "", ",", "0,1")
-CHECKPOINT = one("last", "best", 2, 4, 6, "step-4", 7, "step-")
-RUN = one(*["run"] * 9, "run/", "./run", "none", "file", "full", "run/checkpoints", "run/checkpoints/step-4")
-OUT = one("new", "new", "a/b", "file", "full", "run", "file/x", ".")
-TASK = one("life", "grow", "gpt", "boolean", "peano", "checkerboard", "Life", "gpt ")
-PRESET = one("small", "small", "full", "smal")
-EXPRESSION = one("x", "(and x T)", "(or (and x y) F)", "(not)", "((", ")", "(and x", "(f x)", "(eval 1)")
+WORKERS = one(1, 1, 2, 3, "auto", bad=(0, -1, "1.5", 10**20))  # thousands are legal, and threads
+COUNTS = one("1,2", "2,1", bad=("1", "1,1", "", ",", "0,1"))
+CHECKPOINT = one("last", "best", 2, 4, 6, "step-4", bad=(7, "step-", "step-x"))
+ELSEWHERE = ("none", "file", "full", "run/checkpoints", "run/checkpoints/step-4")
+RUN = one("run", "run", "run/", "./run", bad=ELSEWHERE)
+OUT = one("new", "new", "a/b", bad=("file", "full", "run", "file/x", "."))
+TASK = one("life", "grow", "gpt", "boolean", "peano", "checkerboard", bad=("Life", "gpt "))
+PRESET = one("small", "small", "full", bad=("smal",))
+EXPRESSION = one("x", "(and x T)", "(or (and x y) F)", bad=("(not)", "((", ")", "(and x", "(f x)", "(eval 1)"))
+FAMILIES = {
+    "sample": ("gpt", "bpe"),
+    "export": ("gpt", "bpe"),
+    "predict": ("boolean", "pairs"),
+    "circuit": ("life", "grow"),
+}
+FAMILIES |= {"render": ("life", "grow", "life", "grow", "boolean")}  # graphs take half a second to draw
 
 OPTIONS: dict[str, dict[str, Maker]] = {
     "train": {
         "--preset": PRESET, "--steps": few(1, 1, 2), "--batch-size": few(1, 2), "--seed": one(0, 1),
         "--workers": WORKERS,
         "--out": OUT, "--keep": one(1, 2), "--set": setting,
-        "--config": one("tiny.toml", "tiny.toml", "run/config.toml", "file"),
-        "--data": one("text.txt", "pairs.jsonl", "full", "generated"),
+        "--config": one("tiny.toml", bad=("run/config.toml", "file")),
+        "--data": one("text.txt", "pairs.jsonl", "full"),
         "--target": one("lizard", "letter", "picture.txt"),
         "--init-from": one("run", "run/checkpoints/step-4"),
     },
@@ -73,9 +86,9 @@ OPTIONS: dict[str, dict[str, Maker]] = {
     },
     "eval": {"--workers": WORKERS, "--checkpoint": CHECKPOINT, "--against": RUN},
     "render": {
-        "--steps": few(1, 3), "--grid": one("4x4", "3x5", "2x2", "99999x99999", "4x", "x"), "--seed": one(0, 5),
+        "--steps": few(1, 3), "--grid": one("4x4", "3x5", bad=("2x2", "99999x99999", "4x", "x")), "--seed": one(0, 5),
         "--soft": lambda draw: None,
-        "--out": OUT, "--damage": one("1x1@1-1", "2x2@1-2", "0x0@0-0", "2x2@2-1", "9x9@1-1", "1x1@1-99"),
+        "--out": OUT, "--damage": one("1x1@1-1", bad=("2x2@1-2", "0x0@0-0", "2x2@2-1", "9x9@1-1", "1x1@1-99")),
         "--async": lambda draw: None,
         "--workers": WORKERS, "--checkpoint": CHECKPOINT,
     },
@@ -87,7 +100,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--top-k": one(0, 1, 5), "--seed": one(0, 7), "--samples": few(1, 2), "--workers": WORKERS,
         "--checkpoint": CHECKPOINT,
     },
-    "export": {"--to": one("safetensors", "onnx"), "--out": OUT, "--checkpoint": CHECKPOINT},
+    "export": {"--to": one("safetensors", bad=("onnx",)), "--out": OUT, "--checkpoint": CHECKPOINT},
     "verify": {
         "--workers": COUNTS, "--preset": one("small"), "--steps": few(1), "--batch-size": few(1), "--seed": one(0),
         "--set": setting,
@@ -108,10 +121,13 @@ WEIGHTS = {
     "render": 4,
     "predict": 4,
     "sample": 5,
-    "verify": 1.0,
+    "verify": 1,
+    "bench": 0.5,
+    "profile": 0.5,
     "tasks": 0.1,
     "doctor": 0.2,
 }
+RARE = {"--set", "--data", "--target", "--init-from", "--against"}  # each fits few tasks or runs
 ALWAYS = {  # what keeps a step small, and a verb that takes long from going on
     "train": ("--steps", "--config", "--preset", "--workers"), "resume": ("--steps", "--workers"),
     "sample": ("--tokens",), "render": ("--steps",), "verify": ("--preset", "--steps", "--workers"),
@@ -122,7 +138,7 @@ ALWAYS = {  # what keeps a step small, and a verb that takes long from going on
 def options(draw: random.Random, verb: str) -> list[str]:
     found: list[list[str]] = []
     for flag, make in OPTIONS[verb].items():
-        times = 1 if flag in ALWAYS.get(verb, ()) or draw.random() < 0.2 else 0
+        times = 1 if flag in ALWAYS.get(verb, ()) or draw.random() < (0.1 if flag in RARE else 0.2) else 0
         if flag == "--set" and times:
             times = draw.choice((1, 1, 2))
         for _ in range(times):
@@ -154,10 +170,10 @@ def line(draw: random.Random) -> list[str]:
     return words
 
 
-def lay_out(draw: random.Random, place: Path, bases: Bases) -> None:
-    """What command lines name: a run, a file, a folder, configs."""
-    name = draw.choice(list(BASES))
-    bases.copy(name, place)
+def lay_out(draw: random.Random, verb: str, place: Path, bases: Bases) -> None:
+    """What command lines name: a run, mostly one that has the verb, a file, a folder, configs."""
+    fitting = FAMILIES.get(verb, tuple(BASES))
+    bases.copy(draw.choice(fitting if draw.random() < 0.9 else tuple(BASES)), place)
     place.joinpath("file").write_text("mine")
     place.joinpath("full").mkdir()
     place.joinpath("full/precious.txt").write_text("mine")
@@ -173,7 +189,7 @@ def write_tiny(place: Path, task: str) -> None:
 
 @kind("commands", 8)
 def commands(draw: random.Random, place: Path, bases: Bases) -> Outcome:
-    lay_out(draw, place, bases)
     words = line(draw)
+    lay_out(draw, words[0] if words else "", place, bases)
     write_tiny(place, words[1] if len(words) > 1 else "")
     return command(place, *words)
