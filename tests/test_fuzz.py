@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.fuzz.parent import Found, Plan, fuzz
 from tests.fuzz.regressions import REGRESSIONS
 
 SEEDS = range(12)
+LIMIT = 60  # seconds an input may take, compiling included
 PLANTED = ("planted-crash", "planted-good", "planted-hang", "planted-traceback")
 
 
@@ -23,8 +27,25 @@ def bases(tmp_path_factory):
         yield prepared.make(tmp_path_factory.mktemp("bases"))
 
 
+@contextlib.contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """A loop that does not end is a failure here, not a test run that does not end."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(f"no end after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def ends_well(kind: str, seed: int, bases: prepared.Bases) -> Outcome:
-    result = attempted(kind, seed, bases)
+    with limited(LIMIT):
+        result = attempted(kind, seed, bases)
     assert result.finding is None, f"python -m tests.fuzz --once {kind}:{seed}\n{result.finding.told}"
     return result.outcome
 

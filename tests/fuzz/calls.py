@@ -58,11 +58,11 @@ def chosen(draw: random.Random, makers: Makers, wrong: float = WRONG_ODDS) -> di
 
 
 def call(function: Callable[..., Any], given: dict[str, Any], title: str = "") -> Outcome:
-    told = ", ".join(f"{name}={_brief(value)}" for name, value in given.items())
+    told = ", ".join(f"{name}={brief(value)}" for name, value in given.items())
     return attempt(f"{title or function.__qualname__}({told})", list(given), lambda: function(**given))
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
     try:
         return repr(value)[:120]
     except Exception:
@@ -106,7 +106,7 @@ def train(draw: random.Random, place: Path, bases: Bases) -> Outcome:
         given["data"] = "text.txt"
         (place / "text.txt").write_text("The quick brown fox.\n" * 40)
     first = odd_object(draw) if draw.random() < 0.1 else task
-    return call(lambda **named: _looked_at(api.train(first, **named)), given, f"train[{_brief(first)}]")
+    return call(lambda **named: _looked_at(api.train(first, **named)), given, f"train[{brief(first)}]")
 
 
 @kind("api-resume", 1)

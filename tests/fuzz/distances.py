@@ -10,7 +10,7 @@ import numpy as np
 
 from samebits import distance
 from tests.fuzz.bases import Bases
-from tests.fuzz.calls import WORKERS, call, chosen, odd_array, odd_object, some
+from tests.fuzz.calls import WORKERS, brief, call, chosen, odd_array, odd_object, some
 from tests.fuzz.judge import attempt
 from tests.fuzz.kinds import Outcome, kind
 from tests.fuzz.values import odd_number, odd_text
@@ -26,7 +26,7 @@ def graph(draw: random.Random, directed: bool | None = None) -> Any:
     """A small graph: mostly sound."""
     size = draw.choice((1, 2, 3, 5, 0, 7))
     ends = range(max(1, size)) if draw.random() < 0.9 else (-1, 0, size, 2**63, "x", None, 1.0)
-    edges = list({(draw.choice(ends), draw.choice(ends)) for _ in range(draw.randrange(6))})
+    edges = list(dict.fromkeys((draw.choice(ends), draw.choice(ends)) for _ in range(draw.randrange(6))))
     given: dict[str, Any] = {"labels": [label(draw) for _ in range(size)], "edges": edges}
     given["directed"] = draw.random() < 0.3 if directed is None else directed
     if draw.random() < 0.3:
@@ -88,7 +88,7 @@ def thing(draw: random.Random) -> Any:
 def distances(draw: random.Random, place: Path, bases: Bases) -> Outcome:
     """One of the functions, with few nodes and a budget."""
     priced = costs(draw)
-    made = attempt(f"Costs({priced})"[:300], list(priced), lambda: distance.Costs(**priced))
+    made = attempt(f"Costs(**{brief(priced)})", list(priced), lambda: distance.Costs(**priced))
     if not made.accepted:
         return made
     common = {"costs": some(None, distance.Costs(**priced))}

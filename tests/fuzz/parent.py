@@ -74,6 +74,7 @@ class Child:
         words += [",".join(plan.kinds), ",".join(plan.also)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.child", *map(str, words)],
+            env={**os.environ, "TMPDIR": str(plan.bases)},  # what a killed child leaves goes with the bases
             cwd=ROOT, pass_fds=[theirs], stdout=subprocess.DEVNULL, stderr=self.errors,
         )  # fmt: skip
         os.close(theirs)
