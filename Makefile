@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-arm lint bench soak coverage clean
+.PHONY: demo test test-arm lint bench soak fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -49,6 +49,11 @@ bench: $(VENV)/.dev
 # Half an hour of random kills and resumes; the log goes to docs/LOG.md by hand.
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes 30
+
+# Inputs that nobody meant to give; what it finds has a command that shows it again. The table goes to docs/LOG.md.
+MINUTES ?= 10
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 # Lines of src/samebits outside compiled kernels, processes that tests start included.
 coverage: $(VENV)/.dev
