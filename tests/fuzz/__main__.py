@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from samebits.bench.records import machine
-from samebits.checks import printable
 from samebits.engine.pool import available_cores
+from samebits.printing import printable
 from tests.fuzz import bases as prepared
 from tests.fuzz.child import attempted, prepare
 from tests.fuzz.kinds import load

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine import checkpoint as checkpoints
+from samebits.engine import record as records
 from samebits.engine.params import weights_hash
 from samebits.engine.runfolder import RunFolder
 from samebits.families import discover
@@ -40,20 +40,20 @@ TYPES = (
 
 
 def read_record(run: Path) -> dict[str, Any]:
-    return json.loads((run / LAST / checkpoints.STATE).read_bytes())
+    return json.loads((run / LAST / records.STATE).read_bytes())
 
 
 def sign(run: Path, record: Any, honest: bool = False) -> None:
     """Write the record with a hash that fits it, unless the last word is that it shall not."""
     if isinstance(record, dict):
         record.pop("record_sha256", None)
-        record["record_sha256"] = "0" * 64 if honest else checkpoints._record_hash(record)
-    (run / LAST / checkpoints.STATE).write_text(json.dumps(record, indent=1))
+        record["record_sha256"] = "0" * 64 if honest else records.record_hash(record)
+    (run / LAST / records.STATE).write_text(json.dumps(record, indent=1))
 
 
 def sign_arrays(run: Path, packed: bytes, record: dict[str, Any]) -> None:
     record |= {"arrays_sha256": hashlib.sha256(packed).hexdigest(), "arrays_bytes": len(packed)}
-    (run / LAST / checkpoints.ARRAYS).write_bytes(packed)
+    (run / LAST / records.ARRAYS).write_bytes(packed)
     sign(run, record)
 
 
@@ -74,8 +74,8 @@ def state(draw: random.Random, place: Path, bases: Bases) -> Outcome:
             record = spoil_json(draw, record)
     sign(run, record, honest=draw.random() < 0.03)
     if draw.random() < 0.03:
-        text = (run / LAST / checkpoints.STATE).read_text()
-        (run / LAST / checkpoints.STATE).write_text(text.replace("0", "[" * 5000, 1))
+        text = (run / LAST / records.STATE).read_text()
+        (run / LAST / records.STATE).write_text(text.replace("0", "[" * 5000, 1))
     which = ("--checkpoint", draw.choice(("best", "last", "6", "step-6"))) if draw.random() < 0.3 else ()
     return use(draw, place, family, which)
 
@@ -84,7 +84,7 @@ def state(draw: random.Random, place: Path, bases: Bases) -> Outcome:
 def tensors(draw: random.Random, place: Path, bases: Bases) -> Outcome:
     """arrays.safetensors with other tensors in it."""
     family, run = spot(draw, place, bases)
-    packed = (run / LAST / checkpoints.ARRAYS).read_bytes()
+    packed = (run / LAST / records.ARRAYS).read_bytes()
     arrays = dict(sorted(parse_arrays(packed).items()))  # it has no order of its own
     record = read_record(run)
     for _ in range(draw.choice((1, 1, 1, 2))):
@@ -187,7 +187,7 @@ def _pairs(draw: random.Random, source: bytes) -> bytes:
 def packed(draw: random.Random, place: Path, bases: Bases) -> Outcome:
     """The bytes of arrays.safetensors, or what its header says, changed."""
     family, run = spot(draw, place, bases)
-    path, record = run / LAST / checkpoints.ARRAYS, read_record(run)
+    path, record = run / LAST / records.ARRAYS, read_record(run)
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     if draw.random() < 0.6:
@@ -210,6 +210,6 @@ def packed(draw: random.Random, place: Path, bases: Bases) -> Outcome:
 def damaged(draw: random.Random, place: Path, bases: Bases) -> Outcome:
     """A file of a checkpoint cut, flipped or garbled, without a new hash."""
     family, run = spot(draw, place, bases)
-    path = run / LAST / draw.choice((checkpoints.ARRAYS, checkpoints.STATE))
+    path = run / LAST / draw.choice((records.ARRAYS, records.STATE))
     path.write_bytes(spoil_bytes(draw, path.read_bytes()))
     return use(draw, place, family)
