@@ -45,22 +45,22 @@ class TrainConfig(BaseModel):
         json_schema_extra=OUTSIDE_HASH,
     )
 
-    lr: float = Field(1e-3, gt=0, description="learning rate")
+    lr: float = Field(1e-3, gt=0, le=1e6, description="learning rate")
     schedule: Literal["constant", "cosine", "hold-cosine", "plateau"] = "constant"
     schedule_steps: int | None = Field(None, ge=1, le=MOST, description="length of the schedule; default: steps")
     warmup_steps: int = Field(0, ge=0, le=MOST, description="linear warm-up")
     hold: float = Field(0.6, ge=0, le=1, description="hold-cosine: the part of the schedule at the full rate")
-    min_lr: float = Field(0.0, ge=0, description="where cosine ends, and the floor of plateau")
+    min_lr: float = Field(0.0, ge=0, le=1e6, description="where cosine ends, and the floor of plateau")
     plateau_factor: float = Field(0.5, gt=0, lt=1)
     plateau_patience: int = Field(30, ge=1, le=MOST, description="evaluations without improvement before a cut")
     plateau_cuts: int = Field(3, ge=0, le=MOST)
 
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
-    eps: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.01, ge=0)
-    clip_element: float = Field(0.0, ge=0, description="clip each gradient element to ± this; 0: off")
-    clip_norm: float = Field(0.0, ge=0, description="scale the gradient down to this norm; 0: off")
+    eps: float = Field(1e-8, ge=1e-30, le=1e6)
+    weight_decay: float = Field(0.01, ge=0, le=1e6)
+    clip_element: float = Field(0.0, ge=0, le=1e30, description="clip each gradient element to ± this; 0: off")
+    clip_norm: float = Field(0.0, ge=0, le=1e30, description="scale the gradient down to this norm; 0: off")
 
     log_every: int = Field(10, ge=1, le=MOST, json_schema_extra=OUTSIDE_HASH)
     eval_every: int = Field(100, ge=0, le=MOST, description="evaluate every so many steps; 0: never")

@@ -165,7 +165,10 @@ def _pairs(draw: random.Random, source: bytes) -> bytes:
     """A byte-pair tokenizer's JSON with something else in it."""
     if draw.random() < 0.2:
         return spoil_bytes(draw, source)
-    value = json.loads(source)
+    try:
+        value = json.loads(source)
+    except ValueError:  # spoilt before
+        return spoil_bytes(draw, source)
     vocabulary = value["model"]["vocab"]
     action = draw.randrange(6)
     if action == 0:

@@ -132,8 +132,9 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     for step in steps[:-keep]:
         if step != best:
             _delete(checkpoints / folder_name(step))
-    for hidden in checkpoints.glob(".step-*.set-aside"):  # the run has passed them again
-        if int(hidden.name.removeprefix(".step-").removesuffix(".set-aside")) <= steps[-1]:
+    for hidden in checkpoints.glob(".step-*.set-aside"):
+        passed = step_of(hidden.name.removeprefix(".").removesuffix(".set-aside"))
+        if passed is not None and passed <= steps[-1]:  # the run has come there again
             shutil.rmtree(hidden, ignore_errors=True)
 
 

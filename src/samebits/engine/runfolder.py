@@ -152,7 +152,8 @@ class RunFolder:
                     f"{', '.join(sorted(outside))}; for another {key} train anew"
                 )
         self.config = override(self.config, settings)
-        self.values |= settings
+        dumped = self.config.model_dump(mode="json")
+        self.values |= {key: dumped[key] for key in settings}
         self.changed = True
 
     def continue_bits(self, allowed: bool) -> None:

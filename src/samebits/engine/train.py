@@ -6,9 +6,7 @@ import errno
 import math
 import signal
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +25,10 @@ from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at, weights_hash
 from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Plan, Reduction
-from samebits.engine.runfolder import METRICS, TIMING, RunFolder
+from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.source import begin_with, read_source
-from samebits.engine.table import Table, check_metrics
+from samebits.engine.table import check_metrics
+from samebits.engine.writer import RunWriter, Writer
 from samebits.errors import SamebitsError
 
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
@@ -226,7 +225,9 @@ def run_training(
     with run.lock():
         try:
             trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics)
-            return _run_locked(run, trainer, saved_at, observe or (lambda step, row: None), interrupts or Interrupts())
+            writer = RunWriter(run, metric_columns(run.family), trainer.state)
+            told = observe or (lambda step, row: None)
+            return _train(run, trainer, saved_at, writer, told, interrupts or Interrupts())
         except OSError as error:
             run.check_there()
             saved = checkpoints.steps_saved(run.checkpoints)
@@ -238,50 +239,38 @@ def run_training(
             ) from None
 
 
-def _run_locked(run: RunFolder, trainer: Trainer, saved_at: int, observe: Observer, interrupts: Interrupts) -> Outcome:
-    run.checkpoints.mkdir(exist_ok=True)
-    if run.changed:
-        run.write_config()
-    family, config, state = run.family, run.config, trainer.state
-    metrics = Table(run.path / METRICS, metric_columns(family), state.metrics_bytes)
-    timing = Table(run.path / TIMING, ("step", "seconds"))
-    started = time.perf_counter()
-
-    def save() -> None:
-        nonlocal saved_at
-        run.check_there()
-        state.metrics_bytes, state.metrics_sha256 = metrics.sync()
-        checkpoints.save(run.checkpoints, trainer.checkpoint(run.hash), trainer.layout)
-        checkpoints.prune(run.checkpoints, config.keep, state.best_step)
-        saved_at = state.step
-
-    try:
-        with interrupts:
-            while state.step < config.steps and not interrupts.asked and not state.stopped_early:
-                done = state.step + 1
-                logged = done == 1 or done % config.log_every == 0
-                evaluated = config.eval_every > 0 and done % config.eval_every == 0
-                row = trainer.step(logged)
-                improved = evaluated and _take_evaluation(trainer, row)
-                if logged or evaluated:
-                    metrics.append(row)
-                    timing.append({"step": done, "seconds": time.perf_counter() - started})
-                observe(done, row if logged or evaluated else {})
-                if improved or done % config.checkpoint_every == 0:
-                    save()
-            if saved_at != state.step:
-                save()
-    finally:
-        with suppress(OSError):
-            metrics.close()
-            timing.close()
-    interrupted = interrupts.asked and state.step < config.steps and not state.stopped_early
+def _train(
+    run: RunFolder, trainer: Trainer, saved_at: int, writer: Writer, observe: Observer, interrupts: Interrupts
+) -> Outcome:
+    """The loop. All of several processes go through it alike; what differs is who writes, and who is asked to stop."""
+    config, state = run.config, trainer.state
+    stop = False
+    with writer, interrupts:
+        while state.step < config.steps and not stop and not state.stopped_early:
+            done = state.step + 1
+            logged = done == 1 or done % config.log_every == 0
+            evaluated = config.eval_every > 0 and done % config.eval_every == 0
+            row = trainer.step(logged, interrupts.asked)
+            stop = trainer.stop_agreed
+            improved = evaluated and _take_evaluation(trainer, row)
+            if logged or evaluated:
+                writer.log(row)
+            observe(done, row if logged or evaluated else {})
+            if improved or done % config.checkpoint_every == 0:
+                writer.save(trainer.checkpoint(run.hash), trainer.layout)
+                saved_at = done
+            stop = stop or (interrupts.asked and trainer.reduction.links is None)
+        if saved_at != state.step:
+            writer.save(trainer.checkpoint(run.hash), trainer.layout)
+    interrupted = stop and state.step < config.steps and not state.stopped_early
     return Outcome(weights_hash(trainer.device.download(trainer.params)), state.step, interrupted, state.stopped_early)
 
 
 def _begin(run: RunFolder, device: Device, from_checkpoint: str | None, new_metrics: bool) -> tuple[Trainer, int]:
     """A trainer where the run begins or goes on, and the step it has saved; −1: none, or not with these metrics."""
     family, config = run.family, run.config
+    if run.checkpoints.exists() and not run.checkpoints.is_dir():
+        raise SamebitsError(f"{run.checkpoints} is no folder; it must hold the run's checkpoints; put them back")
     checkpoints.clean(run.checkpoints)
     init_from = getattr(config, "init_from", "")
     if from_checkpoint is None or (from_checkpoint == "last" and not checkpoints.steps_saved(run.checkpoints)):

@@ -39,8 +39,8 @@ class GptConfig(TrainConfig):
     unit_samples: int = Field(2, ge=1, le=1024, description="samples computed together; the unit of work")
     init_from: str = Field("", description="a run whose weights training begins with", json_schema_extra=OUTSIDE_HASH)
 
-    weight_decay: float = Field(0.1, ge=0)
-    clip_norm: float = Field(1.0, ge=0)
+    weight_decay: float = Field(0.1, ge=0, le=1e6)
+    clip_norm: float = Field(1.0, ge=0, le=1e30)
 
     @property
     def symbols(self) -> int:

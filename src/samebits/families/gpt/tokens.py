@@ -54,6 +54,8 @@ class Vocabulary:
 
     def encode_all(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """All texts' tokens, one after the other, in the smallest type, and how many each has, int64."""
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            raise refuse("texts", texts, "a list of texts")
         if self.codepoints is None:
             return encode_pairs(self.tokenizer, texts, self.size)
         return encode_characters(self.codepoints, texts), np.array([len(text) for text in texts], np.int64)

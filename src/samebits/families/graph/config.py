@@ -46,9 +46,9 @@ class GraphConfig(TrainConfig):
     most_steps: int = Field(40, ge=1, le=1000, description="rewriting steps before a prediction is given up")
     unit_nodes: int = Field(256, ge=1, le=65_536, description="nodes a unit of work aims at")
 
-    sinkhorn: float = Field(0.0, ge=0, description="weight of the soft structural loss; 0: off")
+    sinkhorn: float = Field(0.0, ge=0, le=1e6, description="weight of the soft structural loss; 0: off")
     sinkhorn_steps: int = Field(10, ge=1, le=100, description="rounds of scaling")
-    sinkhorn_temperature: float = Field(0.3, gt=0, description="lower: closer to a one-to-one matching")
+    sinkhorn_temperature: float = Field(0.3, ge=1e-6, le=1e6, description="lower: closer to a one-to-one matching")
 
     shuffle_targets: bool = Field(False, description="a check: edits dealt to random nodes; nothing can be learned")
     random_graphs: tuple[int, int] = Field(

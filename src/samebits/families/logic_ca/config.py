@@ -50,7 +50,7 @@ class LogicConfig(TrainConfig):
     lanes: int = Field(32, ge=SUMS, le=1024, multiple_of=SUMS, description="most cells in a tile")
 
     beta2: float = Field(0.99, ge=0, lt=1)
-    clip_element: float = Field(100.0, ge=0)
+    clip_element: float = Field(100.0, ge=0, le=1e30)
 
     @property
     def target_channels(self) -> int:
