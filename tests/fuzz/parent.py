@@ -122,7 +122,7 @@ class Child:
         self.errors.close()
         if code == 0 and not hung:
             return None
-        label = ":".join(map(str, self.doing)) if self.doing else "start"
+        label = ":".join(map(str, self.doing)) if self.doing else self.done[-1] if self.done else ""
         what = "no end" if hung else signal.Signals(-code).name if code < 0 else f"exit {code}"
         told = f"{said[-3000:]}\nbefore it: {' '.join(self.done)}"
         return Finding("hang" if hung else "crash", what, innermost(said, hung), label, told)
@@ -188,10 +188,11 @@ def _round(selector: selectors.BaseSelector, plan: Plan, found: Found) -> None:
 
 
 def _lost(child: Child, found: Found, finding: Finding) -> None:
-    if child.doing is None:
-        raise SystemExit(f"a child ended outside any input: {finding.what}\n{finding.told}")
-    tally = found.tallies[child.doing[0]]
-    tally.inputs += 1
+    """A child is gone: of the input that it was at, or, when it was at none, of one that it had done."""
+    if not finding.input:
+        raise SystemExit(f"a child died before its first input: {finding.what}\n{finding.told}")
+    if child.doing:
+        found.tallies[child.doing[0]].inputs += 1
     found.add(finding)
 
 
