@@ -86,3 +86,10 @@ def test_bounds_and_matrix_name_them_too():
 def test_bad_settings_are_named(call, message):
     with pytest.raises(SamebitsError, match=message):
         call()
+
+
+def test_a_loop_at_a_node_that_has_a_parent_is_a_cycle_too():
+    """It was walked round for ever."""
+    loop = Graph(["a", "b"], [(0, 1), (1, 1)], directed=True)
+    with pytest.raises(SamebitsError, match="tree a has a cycle around node 1"):
+        tree_edit_distance(loop, loop)

@@ -35,7 +35,9 @@ def bench(
     workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=1, help=f"steps to time, {STEPS} unless told; more if they are short"),
+        typer.Option(
+            "--steps", min=1, max=1_000_000, help=f"steps to time, {STEPS} unless told; more if they are short"
+        ),
     ] = None,
     batch_size: BatchOption = None,
     setting: SetOption = None,

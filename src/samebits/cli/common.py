@@ -53,7 +53,7 @@ def worker_counts(text: str) -> list[int]:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table on standard output; numbers to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=title and printable(title), title_justify="left", title_style="bold")
     ready = [[printable(str(cell)) for cell in row] for row in rows]
     for index, name in enumerate(columns):
         numeric = bool(ready) and all(_is_number(row[index]) for row in ready)

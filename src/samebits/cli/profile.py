@@ -19,7 +19,7 @@ def profile(
     task: TaskName,
     preset: PresetOption = None,
     workers: WorkerOption = "auto",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="steps to time, after a warm-up")] = 50,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="steps to time, after a warm-up")] = 50,
     batch_size: BatchOption = None,
     setting: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,

@@ -36,7 +36,7 @@ def verify(
     ] = None,
     workers: Annotated[str, typer.Option("--workers", help="the counts to compare")] = "1,2,3,5",
     preset: PresetOption = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="training steps at each count")] = 5,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="training steps at each count")] = 5,
     batch_size: BatchOption = None,
     seed: SeedOption = None,
     setting: SetOption = None,

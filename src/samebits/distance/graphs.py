@@ -220,7 +220,9 @@ def as_tree(name: str, given: Any) -> tuple[Any, Any]:
     children: list[list[int]] = [[] for _ in graph.labels]
     parent: dict[int, int] = {}
     for above, below in edge_ends(name, graph):
-        if below in parent and above != below:
+        if above == below:
+            raise _cycle(name, names[below])
+        if below in parent:
             raise SamebitsError(
                 f"node {names[below]!r} of tree {name} has two parents, {names[parent[below]]!r} and "
                 f"{names[above]!r}; a tree's nodes have one; copy what is shared"
@@ -243,7 +245,9 @@ def as_tree(name: str, given: Any) -> tuple[Any, Any]:
         above_of.append(above)
     if len(order) < len(children):
         looped = min(set(range(len(children))) - set(order))
-        raise SamebitsError(
-            f"tree {name} has a cycle around node {names[looped]!r}; a tree has none; remove an edge of it"
-        )
+        raise _cycle(name, names[looped])
     return [graph.labels[node] for node in order], np.array(above_of, np.int64)
+
+
+def _cycle(name: str, node: Any) -> SamebitsError:
+    return SamebitsError(f"tree {name} has a cycle around node {node!r}; a tree has none; remove an edge of it")
