@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from samebits.distance import Costs, Graph, bounds, graph_edit_distance, matrix
+from samebits.distance import Costs, Graph, bounds, graph_edit_distance, matrix, tree_edit_distance
 from samebits.distance.exact import MOST_NODES
 from samebits.errors import SamebitsError
 
