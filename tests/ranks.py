@@ -42,6 +42,9 @@ class ThreadLinks(Links):
         into[:] = np.concatenate(self.hub.swap(self.rank, mine.copy().reshape(-1)))
         self.sent += mine.nbytes * (self.size - 1)
 
+    def broadcast(self, content):
+        content[:] = self.hub.swap(self.rank, content.copy())[0]
+
 
 def on_ranks(size: int, work: Callable[[ThreadLinks], Any]) -> list[Any]:
     """What `work` gives on every rank."""

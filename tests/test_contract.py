@@ -14,7 +14,7 @@ from samebits import api
 from samebits.config import override
 from samebits.engine import dispatch
 from samebits.engine.params import spans, views, weights_hash
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.verify import bits
 from samebits.verify.bits import compare

@@ -20,7 +20,7 @@ from samebits.api import open_run
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.record import Checkpoint, Expected, TrainState, read
 from samebits.engine.runfolder import RunFolder
-from samebits.engine.train import resolve
+from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
 from tests.helpers import TIMEOUT, samebits, samebits_here, sets, start, weights_line

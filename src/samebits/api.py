@@ -11,14 +11,17 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from samebits import checks
+from samebits.alike import check_alike, facts, folder_of_job, one_folder, start_of
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
+from samebits.engine.cluster import joined
 from samebits.engine.family import Family
 from samebits.engine.modes import require_nearest
 from samebits.engine.params import weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
-from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, resolve, run_training
+from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
+from samebits.engine.trainer import resolve
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
@@ -127,11 +130,17 @@ def train(
     chosen_path = None if out is None else checks.path("out", out)
     file = None if config_file is None else checks.path("config_file", config_file)
     family, chosen, config = configure(task, preset, settings, file)
-    with Workers(workers) as team:
+    with joined() as links, Workers(workers) as team:
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
-        path = new_folder(task) if chosen_path is None else chosen_path
-        run = RunFolder.create(path, family, task, chosen, ready)
-        return Run(path, run_training(run, team, observe=observe, interrupts=interrupts))
+        check_alike(links, lambda: facts(task, ready, "none"))
+        run, again = one_folder(
+            links,
+            lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),
+            lambda path: RunFolder.create(path, family, task, chosen, ready),
+            lambda path: RunFolder(path, family, task, chosen, ready, ready.model_dump(mode="json")),
+        )
+        start = "last" if again else None
+        return Run(run.path, run_training(run, team, start, observe, interrupts, links=links))
 
 
 def resume(
@@ -155,12 +164,22 @@ def resume(
     _check_callbacks(observe, interrupts)
     folder, which = checks.path("path", path), _checkpoint(checkpoint)
     other_bits, new_metrics = checks.flag("other_bits", other_bits), checks.flag("new_metrics", new_metrics)
-    with Workers(workers) as team:
-        run = open_run(folder)
-        run.continue_bits(other_bits)
-        if settings:
-            run.change(settings)
-        return Run(run.path, run_training(run, team, which, observe, interrupts, new_metrics))
+    with joined() as links, Workers(workers) as team:
+        run: RunFolder | None = None
+
+        def opened() -> dict[str, str]:
+            nonlocal run
+            run = open_run(folder)
+            run.continue_bits(other_bits)
+            if settings:
+                run.change(settings)
+            return facts(run.task, run.config, start_of(run, which)) if links else {}
+
+        if links is None:
+            opened()
+        check_alike(links, opened)
+        assert run is not None
+        return Run(run.path, run_training(run, team, which, observe, interrupts, new_metrics, links))
 
 
 def _check_callbacks(observe: Any, interrupts: Any) -> None:

@@ -12,6 +12,7 @@ class SamebitsError(Exception):
     """A problem said in one message: the value, the rule, the remedy. One line, whatever the value was."""
 
     exit_code = 2  # of the command line
+    everywhere = False  # all processes of a group raise it alike
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
@@ -19,6 +20,12 @@ class SamebitsError(Exception):
 
 class RunLostError(SamebitsError):
     """What happened to a run while it was training, and was nobody's input."""
+
+    exit_code = 1
+
+
+class GroupLostError(SamebitsError):
+    """The other processes of a group are gone, or out of reach."""
 
     exit_code = 1
 

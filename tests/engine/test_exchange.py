@@ -12,7 +12,7 @@ from samebits.engine.exchange import Exchange
 from samebits.engine.merge import TreeSum
 from samebits.engine.params import weights_hash
 from samebits.engine.shares import shares, tree_nodes
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.families import find_preset, find_task
 from tests.ranks import on_ranks

@@ -26,7 +26,7 @@ from samebits.config import TrainConfig
 from samebits.engine.family import Family, Task
 from samebits.engine.parts import Peer
 from samebits.engine.pool import available_cores
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.verify.bits import compare

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from samebits.config import TrainConfig
+from samebits.engine.exchange import Links
 from samebits.engine.family import Batch, Family
 from samebits.engine.jit import kernel
 from samebits.engine.sync import BACKWARD, FORWARD, WAITING, ticks
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 
 WARM_UP = 3
@@ -36,6 +37,8 @@ class Profile:
     parts: dict[str, float]
     gigaflops: float
     peak_megabytes: float
+    sent: int = 0  # bytes a step to other processes, and the least that there can be
+    least_sent: int = 0
 
     def record(self) -> dict[str, object]:
         return asdict(self)
@@ -55,7 +58,7 @@ def now() -> int:
     return ticks()
 
 
-def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Profile:
+def profile(family: Family, config: TrainConfig, workers: int, steps: int, links: Links | None = None) -> Profile:
     """Time `steps` training steps after a warm-up."""
     drawn: list[tuple[int, int]] = []
 
@@ -66,10 +69,11 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         return batch
 
     with Workers(workers) as team:
-        trainer = Trainer(replace(family, batch=timed_batch), resolve(family, config), team)
+        trainer = Trainer(replace(family, batch=timed_batch), resolve(family, config), team, links=links)
         for _ in range(WARM_UP):
             trainer.step()
         drawn.clear()
+        sent = links.sent if links else 0
         team.log, team.schedule.clock[:] = [], 0
         times, begin = [], now()
         for _ in range(steps):
@@ -78,6 +82,7 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
             times.append(1e3 * (time.perf_counter() - start))
         mean, tick = statistics.fmean(times), sum(times) / max(1, now() - begin) / steps
         counted = team.schedule.clock.sum(axis=0)
+        sent = (links.sent - sent) // steps if links else 0
     parts = {name: tick * spent for name, spent in computing(team.log, {**PARTS, **family.bench.parts}).items()}
     # The kernels count ticks per worker; their shares cut the wall-clock time of the gradient. Waiting is "other".
     measured = int(counted[[FORWARD, BACKWARD, WAITING]].sum())
@@ -96,7 +101,15 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int) -> Pr
         {name: float(value) for name, value in parts.items()},
         family.bench.flops(trainer.config) / median / 1e6 if family.bench.flops else 0.0,
         peak_megabytes(),
+        sent,
+        least_sent(trainer, links.size) if links else 0,
     )
+
+
+def least_sent(trainer: Trainer, processes: int) -> int:
+    """Bytes that a process must send in a step, however it is done: nearly two rows of sums."""
+    row = trainer.family.slot_size(trainer.config) * trainer.params.itemsize
+    return 2 * (processes - 1) * row // processes
 
 
 def computing(log: Sequence[tuple[str, int, int]], parts: Mapping[str, str]) -> dict[str, int]:

@@ -26,7 +26,7 @@ from samebits.config import build
 from samebits.engine.arrays import Array
 from samebits.engine.optim import Plateau, learning_rate
 from samebits.engine.params import views, weights_hash
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.families import discover
 

@@ -26,6 +26,7 @@ from samebits.cli import (
 )
 from samebits.cli.common import CompilingNotice
 from samebits.cli.terminal import echo, say
+from samebits.engine.cluster import rank_and_size
 from samebits.engine.kernel_cache import CacheWarning
 from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError
@@ -88,7 +89,9 @@ def main() -> None:
         with event.install_listener("numba:compile", CompilingNotice()):
             app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except SamebitsError as error:
-        say(f"samebits: {error}")
+        rank, size = rank_and_size()
+        if rank == 0 or not error.everywhere:
+            say(f"samebits: rank {rank} of {size}: {error}" if size > 1 else f"samebits: {error}")
         sys.exit(error.exit_code)
     except MemoryError:
         say("samebits: not enough memory; lower --batch-size, --grid or slot_memory")

@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from samebits.cli.terminal import say
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.cache_folder import refused
+from samebits.engine.cluster import rank_and_size
 from samebits.engine.family import Family
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
@@ -107,11 +108,12 @@ class ProgressView:
     """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, total: int, work: tuple[str, float] | None = None) -> None:
+        self.silent = rank_and_size()[0] > 0  # of several processes one shows it
         self.work = work  # what a step works through, and how many of them
         self.total, self.start, self.began, self.last_line = total, 0, time.perf_counter(), 0.0
         self.bar: Progress | None = None
         self.line = ""  # what stays when the bar goes
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.silent:
             # On a narrow terminal the note is cut, never the bar, the steps or the time left.
             rest = TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
             columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), rest)
@@ -135,6 +137,8 @@ class ProgressView:
 
     def __call__(self, step: int, row: Mapping[str, Any]) -> None:
         now = time.perf_counter()
+        if self.silent:
+            return
         if self.start == 0:
             self.start, self.began = step, now  # the first step compiles
         parts = [f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None]

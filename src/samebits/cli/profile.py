@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from samebits import api
+from samebits.bench.profile import Profile
 from samebits.bench.profile import profile as measure
 from samebits.bench.records import new_record, write_record
 from samebits.cli.common import BatchOption, PresetOption, SetOption, TaskName, WorkerOption, print_table, settings_of
+from samebits.cli.launch import ProcessesOption, process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.pool import worker_count
+from samebits.verify.ranks import Request, ask
 
 
 def profile(
@@ -24,11 +27,18 @@ def profile(
     setting: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
     record: Annotated[bool, typer.Option("--record", help="keep a record in benchmarks/results")] = False,
+    processes: ProcessesOption = None,
 ) -> None:
     """Where the time of a training step goes, and peak memory."""
-    count = worker_count(workers)
-    family, chosen, config = api.configure(task, preset, settings_of(setting, batch_size=batch_size))
-    found = measure(family, config, count, steps)
+    count, settings = worker_count(workers), settings_of(setting, batch_size=batch_size)
+    family, chosen, config = api.configure(task, preset, settings)
+    if processes is None:
+        found = measure(family, config, count, steps)
+    else:
+        number = process_count(processes)
+        if workers == "auto":
+            count = max(1, count // number)
+        found = Profile(**ask(number, Request("profile", task, preset, settings, count, steps)))
     if record:
         content = {"task": task, "preset": chosen, "config": config.model_dump(mode="json"), "profile": found.record()}
         say(f"wrote {write_record(new_record(f'profile-{task}', content))}")
@@ -38,9 +48,13 @@ def profile(
     total = sum(found.parts.values())
     rows = [(part, f"{ms:.3f}", f"{100 * ms / total:.1f} %") for part, ms in found.parts.items()]
     rows.append(("step", f"{total:.3f}", "100.0 %"))
-    title = f"{task} {chosen}, batch {config.batch_size}, {count} worker{'s' if count > 1 else ''}"
+    group = f"{processes} processes of " if processes else ""
+    title = f"{task} {chosen}, batch {config.batch_size}, {group}{count} worker{'s' if count > 1 else ''}"
     print_table(("part", "ms", "share"), rows, title)
     echo(
         f"median {found.median:.2f} ms a step (fastest {found.fastest:.2f}, slowest {found.slowest:.2f}, {steps} steps)"
     )
     echo(f"{found.gigaflops:.1f} GFLOP/s; peak memory {found.peak_megabytes:.0f} MB, interpreter included")
+    if found.sent:
+        ratio = found.sent / found.least_sent
+        echo(f"sent to other processes by rank 0: {found.sent:,} bytes a step, {ratio:.2f} times the least there is")

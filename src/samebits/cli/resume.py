@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
+from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo
 from samebits.cli.train import finish, interrupts
 
@@ -32,8 +34,12 @@ def resume(
         bool,
         typer.Option("--new-metrics", help="go on though metrics.csv was changed: it is kept beside, a new one begins"),
     ] = False,
+    processes: ProcessesOption = None,
 ) -> None:
     """Continue a run exactly where its last checkpoint left it."""
+    if processes is not None:
+        api.open_run(folder)  # what is refused is refused once
+        launch(processes, without_processes(sys.argv[1:]))
     run = api.open_run(folder)
     settings = settings_of(setting, steps=steps, keep=keep)
     with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:

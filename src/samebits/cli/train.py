@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,9 @@ from samebits.cli.common import (
     settings_of,
     work_of,
 )
+from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo, say
+from samebits.engine.cluster import rank_and_size
 from samebits.engine.family import Family
 from samebits.engine.runfolder import METRICS
 from samebits.engine.train import Interrupts
@@ -49,6 +52,7 @@ def train(
     data: ShortOption = None,
     target: ShortOption = None,
     init_from: ShortOption = None,
+    processes: ProcessesOption = None,
 ) -> None:
     """Train a task into a new run folder."""
     family, _ = find_task(task)
@@ -62,6 +66,8 @@ def train(
             )
     settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
     chosen = api.configure(task, preset, settings, config)[2]
+    if processes is not None:
+        launch(processes, without_processes(sys.argv[1:]))
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(
             task, preset=preset, workers=workers, out=out, config_file=config, observe=view, interrupts=interrupts(),
@@ -93,7 +99,9 @@ def hint_at_best(path: Path, family: Family) -> None:
 
 
 def finish(run: api.Run) -> None:
-    """The last lines of train and resume: the folder, the hash, what to do next."""
+    """The last lines of train and resume: the folder, the hash, what to do next. Of several processes one says them."""
+    if rank_and_size()[0] > 0:
+        raise typer.Exit(130 if run.outcome.interrupted else 0)
     if run.outcome.interrupted:
         echo(
             f"interrupted after step {run.outcome.step}, saved; "

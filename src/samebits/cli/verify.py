@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from samebits.cli.common import (
     settings_of,
     worker_counts,
 )
+from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
@@ -26,7 +27,9 @@ from samebits.verify.bits import compare
 from samebits.verify.canary import canary
 from samebits.verify.cpus import TYPES, Case, collect, computed, every_case, start, usable
 from samebits.verify.gradients import TOLERANCE, finite_difference_error
+from samebits.verify.ranks import Request, ask
 
+DEFAULT_WORKERS = "1,2,3,5"
 PEER_THREADS = (1, 2, 3)
 
 
@@ -34,7 +37,7 @@ def verify(
     task: Annotated[
         str | None, typer.Argument(help="what to train; see: samebits tasks; --cpus also goes without", metavar="TASK")
     ] = None,
-    workers: Annotated[str, typer.Option("--workers", help="the counts to compare")] = "1,2,3,5",
+    workers: Annotated[str, typer.Option("--workers", help="the counts to compare")] = DEFAULT_WORKERS,
     preset: PresetOption = None,
     steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="training steps at each count")] = 5,
     batch_size: BatchOption = None,
@@ -48,6 +51,9 @@ def verify(
     ] = False,
     cpus: Annotated[
         str | None, typer.Option("--cpus", help="compile for other types of x86-64 CPU: all, or a list of types")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option("--processes", help="compare numbers of processes instead, such as 1,2,3")
     ] = None,
 ) -> None:
     """Train a few steps at each worker count, and the canary; exit 1 if one bit differs."""
@@ -64,6 +70,9 @@ def verify(
     given = settings_of(setting, batch_size=batch_size, seed=seed)
     added = {key: value for key, value in find_task(task)[1].verify.items() if key not in given}
     family, chosen, config = api.configure(task, preset, {**added, **given})
+    if processes is not None:
+        verify_processes(task, preset, chosen, {**added, **given}, processes, workers, steps)
+        return
     found = compare(family, config, counts, steps)
     told = "".join(f", {key} {value}" for key, value in added.items())
     rows = [("samebits", count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
@@ -85,6 +94,25 @@ def verify(
     if wanted:
         same = same and here == wanted
         echo(f"canary sha256:{here[:16]}: {'bits as published' if here == wanted else 'DIFFERENT bits'}")
+    if not same:
+        raise typer.Exit(1)
+
+
+def verify_processes(
+    task: str, preset: str | None, chosen: str, settings: dict[str, Any], processes: str, workers: str, steps: int
+) -> None:
+    """A row a number of processes, with each of the worker counts; exit 1 if one bit differs."""
+    sizes = [process_count(part) for part in processes.split(",")]
+    counts = (1, 2) if workers == DEFAULT_WORKERS else worker_counts(workers)
+    found = {}
+    for size in sizes:
+        for count in counts:
+            found[size, count] = tuple(ask(size, Request("hashes", task, preset, settings, count, steps)))
+            say(f"{size} processes of {count} workers: done")
+    rows = [(size, count, weights, metrics[:16]) for (size, count), (weights, metrics) in found.items()]
+    print_table(("processes", "workers each", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps")
+    same, told = len(set(found.values())) == 1, ", ".join(map(str, sizes))
+    echo(f"the same bits for {told} processes" if same else f"DIFFERENT bits among {told} processes")
     if not same:
         raise typer.Exit(1)
 

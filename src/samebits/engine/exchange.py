@@ -31,8 +31,8 @@ class Links(Protocol):
     def all_gather(self, mine: Array, into: Array) -> None:
         """`mine` of every rank, in their order."""
 
-    def check(self) -> None:
-        """Raise if somebody is gone."""
+    def broadcast(self, content: Array) -> None:
+        """Rank 0's content into everybody's array."""
 
 
 class Exchange:

@@ -40,12 +40,18 @@ def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return cores
 
 
+def local_processes() -> int:
+    """How many processes of one run share this machine, as torchrun says (cluster.py)."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, int(text)) if text.isdecimal() and len(text) <= MOST_DIGITS else 1
+
+
 def worker_count(asked: str | int) -> int:
     """What --workers means: `auto`, or a whole number from 1."""
     if isinstance(asked, str):
         text = asked.strip()
         if text == "auto":
-            return available_cores()
+            return max(1, available_cores() // local_processes())
         found = int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
     else:
         found = index_of(asked)

@@ -48,11 +48,11 @@ def _cell(value: Any) -> str:
     return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
 
 
-def check_metrics(path: Path, state: TrainState, begin_anew: bool) -> bool:
-    """Refuse a metrics.csv that is not the one this state was saved with; or keep it beside: True, a new one begins."""
+def check_metrics(path: Path, state: TrainState, begin_anew: bool) -> None:
+    """Refuse a metrics.csv that is not the one this state was saved with; or keep it beside, for a new one to begin."""
     problem = _difference(path, state)
     if not problem:
-        return False
+        return
     beside = next(
         name for number in range(1, 10**6) if not (name := path.with_stem(f"{path.stem}-changed-{number}")).exists()
     )
@@ -64,7 +64,6 @@ def check_metrics(path: Path, state: TrainState, begin_anew: bool) -> bool:
     if path.exists():
         path.rename(beside)
     state.metrics_bytes, state.metrics_sha256 = 0, None
-    return True
 
 
 def _difference(path: Path, state: TrainState) -> str:

@@ -8,18 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from samebits.config import TrainConfig
+from samebits.engine.exchange import Links
 from samebits.engine.family import Family
 from samebits.engine.params import weights_hash
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 
 
 def trained_hashes(
-    family: Family, config: TrainConfig, workers: int, steps: int, share_little: bool = False
-) -> tuple[str, str]:
+    family: Family, config: TrainConfig, workers: int, steps: int, share_little: bool = False,
+    links: Links | None = None,
+) -> tuple[str, str]:  # fmt: skip
     """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
     with Workers(workers, share_little=share_little) as team:
-        trainer = Trainer(family, config, team)
+        trainer = Trainer(family, config, team, links=links)
         rows = [trainer.step(log=True) for _ in range(steps)]
         rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
         numbers = np.array([value for row in rows for value in row.values()], np.float64)

@@ -22,7 +22,7 @@ from samebits.engine.jit import kernel
 from samebits.engine.optim import Plateau, learning_rate
 from samebits.engine.simd import dot, exp, largest, total, wide_squares
 from samebits.engine.softmax import softmax, softmax_backward
-from samebits.engine.train import resolve
+from samebits.engine.trainer import resolve
 from samebits.engine.workers import Workers
 from samebits.families import built_in, discover
 from samebits.verify.bits import trained_hashes

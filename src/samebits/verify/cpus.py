@@ -20,7 +20,7 @@ import numpy as np
 
 from samebits import api
 from samebits.engine.cache_folder import cache_bases
-from samebits.engine.train import resolve
+from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover
 from samebits.verify.bits import trained_hashes

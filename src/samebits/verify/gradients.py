@@ -10,7 +10,7 @@ from samebits.config import TrainConfig
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants, Family
 from samebits.engine.params import spans
-from samebits.engine.train import Trainer
+from samebits.engine.trainer import Trainer
 from samebits.engine.workers import Workers
 
 # Rounding spoils a small step where the loss is large and its slope small, curvature a large one: the better of both

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samebits import api
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from tests.families.gpt.conftest import SMALL, WORDS
 from tests.helpers import samebits_here, sets, snapshot, weights_line

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.config import override
 from samebits.engine.rng import Purpose
-from samebits.engine.train import Trainer, resolve
+from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import data, wiring

@@ -5,7 +5,7 @@ import pytest
 
 from samebits.config import override
 from samebits.engine.rng import Purpose
-from samebits.engine.train import resolve
+from samebits.engine.trainer import resolve
 from samebits.engine.workers import Workers
 from samebits.families import discover, find_preset, find_task
 from samebits.families.logic_ca import circuit, data, gates

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.train import resolve
+from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import reference, starts

@@ -1,0 +1,93 @@
+"""What all processes of a group must have in common, and where their one run folder is. Without a group: nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from samebits.bits import BITS
+from samebits.config import TrainConfig, outside_hash
+from samebits.engine import checkpoint as checkpoints
+from samebits.engine.cluster import agree, by_first, job, restarted
+from samebits.engine.exchange import Links
+from samebits.engine.kernel_cache import source_hash
+from samebits.engine.record import STATE
+from samebits.engine.runfolder import RunFolder, made_with
+from samebits.errors import SamebitsError
+
+JOB = ".job"  # in a run folder: which job of torchrun's made it
+
+
+def facts(task: str, config: TrainConfig, start: str) -> dict[str, str]:
+    """Everything that decides a bit, by name; paths do not, what lies there does."""
+    from samebits.verify.canary import canary
+
+    outside = outside_hash(type(config)) - {"steps", "log_every", "checkpoint_every"}  # these decide who waits when
+    keys = {f"config key {key}": json.dumps(value) for key, value in config.model_dump(mode="json").items()}
+    kept = {key: value for key, value in keys.items() if key.removeprefix("config key ") not in outside}
+    return {
+        "version": made_with()["samebits"],
+        "bits number": str(BITS),
+        "source hash": source_hash(),
+        "task": task,
+        **kept,
+        "start checkpoint": start,
+        "canary": canary(task),
+    }
+
+
+def check_alike(links: Links | None, make: Callable[[], dict[str, str]]) -> None:
+    """Refuse a group whose processes differ; an error of one of them is everybody's."""
+    if links is None:
+        return
+    try:
+        found = make()
+    except SamebitsError as error:
+        found = {"problem": str(error)}
+    agree(links, found)
+
+
+def start_of(run: RunFolder, which: str) -> str:
+    """The checkpoint that a run goes on from, as a hash."""
+    if which == "last" and not checkpoints.steps_saved(run.checkpoints):
+        return "none"
+    record = checkpoints.choose(run.checkpoints, which) / STATE
+    return f"{record.parent.name}, sha256 {hashlib.sha256(record.read_bytes()).hexdigest()[:16]}"
+
+
+def one_folder(
+    links: Links | None,
+    folder: Callable[[], Path],
+    make: Callable[[Path], RunFolder],
+    like: Callable[[Path], RunFolder],
+) -> tuple[RunFolder, bool]:
+    """The folder of a new run, made by rank 0; and whether it is there already, for the job has been restarted."""
+    made: RunFolder | None = None
+
+    def settle() -> dict[str, Any]:
+        nonlocal made
+        path = folder()
+        again = is_ours(path)
+        if not again:
+            made = make(path)
+            if job():
+                (path / JOB).write_text(str(job()), encoding="utf-8")
+        return {"path": str(path), "again": again}
+
+    settled = by_first(links, settle)
+    return made or like(Path(settled["path"])), bool(settled["again"])
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a run folder was made by this job, before torchrun started it again."""
+    mark = path / JOB
+    named = job() is not None and mark.is_file() and mark.read_text(encoding="utf-8") == job()
+    return (path / "config.toml").is_file() and (named or (job() is None and restarted()))
+
+
+def folder_of_job(runs: Path, task: str) -> Path | None:
+    """The folder that this job made without being told a name."""
+    return next((path.parent for path in sorted(runs.glob(f"{task}-*/{JOB}")) if is_ours(path.parent)), None)

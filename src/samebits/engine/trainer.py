@@ -1,0 +1,157 @@
+"""One model in training: batch → groups and units → gradient → merge → clip and optimiser."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from samebits.config import TrainConfig, override
+from samebits.engine.device import Device, Vector
+from samebits.engine.exchange import Links
+from samebits.engine.family import Batch, Constants, Family, Kernels, Wave
+from samebits.engine.merge import sum_tree
+from samebits.engine.optim import learning_rate
+from samebits.engine.params import tensor_at
+from samebits.engine.record import Checkpoint, TrainState
+from samebits.engine.reduction import Plan, Reduction
+from samebits.errors import SamebitsError
+
+
+class Trainer:
+    """One model in training: its vectors, its buffers, and what a step does."""
+
+    def __init__(
+        self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32,
+        links: Links | None = None,
+    ) -> None:  # fmt: skip
+        self.family, self.config, self.device = family, config, device
+        self.kernels = kernels_for(family, device)
+        self.layout = family.layout(config)
+        self.constants = family.constants(config)
+        self.params = device.upload(family.init(config, dtype))
+        self.optimiser = device.optimiser(self.params)
+        self.data = family.load(config)
+        self.gradient = device.vector(self.params.shape, self.params.dtype)
+        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config), links)
+        self.state = TrainState()
+        self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
+        self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time
+
+    def step(self, log: bool = False, stop: bool = False) -> dict[str, Any]:
+        """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
+        names, config, step = self.family.metrics, self.config, self.state.step
+        _, batch, plan = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
+        losses = self._post_gradient(batch, plan)
+        measured: dict[str, float] = {}
+        if log and names.batch:
+            self.device.join()
+            found = self.evaluate(batch)
+            measured = {name: found[name] for name in names.batch}
+        lr = learning_rate(config, step, self.state.plateau)
+        self.optimiser.step(config, self.gradient, batch.divisor, step, lr)
+        self._drawn = self._draw(step + 1)  # the others are computing meanwhile
+        self.device.join()
+        self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
+        loss, info = self._mean(losses, batch), self.optimiser.outcome()
+        if not (math.isfinite(loss) and info.finite):
+            raise SamebitsError(self._not_finite(step, loss))
+        self.state.step = step + 1
+        return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
+
+    def loss_and_gradient(self, batch: Batch) -> float:
+        """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
+        plan = self._gradient_plan(batch)
+        losses = self._post_gradient(batch, plan)
+        self.device.join()
+        self.reduction.gather_losses(losses, plan)
+        return self._mean(losses, batch)
+
+    def _mean(self, losses: Vector, batch: Batch) -> float:
+        return sum_tree(self.device.download(losses).reshape(-1)) / batch.divisor
+
+    def _draw(self, step: int) -> tuple[int, Batch, Plan]:
+        batch = self.family.batch(self.config, self.data, step)
+        return step, batch, self._gradient_plan(batch)
+
+    def _gradient_plan(self, batch: Batch) -> Plan:
+        groups, width = self.family.groups(self.config, batch), self.family.slot_size(self.config)
+        return self.reduction.plan(groups, width * self.params.itemsize)
+
+    def _post_gradient(self, batch: Batch, plan: Plan) -> Vector:
+        """The units' losses, there once the device has joined."""
+        config, kernels, losses, carried = self.config, self.kernels, self.reduction.losses(plan), None
+
+        def compute(wave: Wave, slots: Vector) -> None:
+            nonlocal carried
+            own = losses[wave.first_unit : wave.last_unit]
+            carried = kernels.gradient(config, self.constants, self.params, batch, wave, slots, own, self.device)
+
+        width = self.family.slot_size(config)
+        merged = self.reduction.total(plan, width, self.params.dtype, compute, kernels.folded)
+        if kernels.pull_back is None:
+            self.gradient = merged
+        else:
+            kernels.pull_back(config, self.params, merged, self.gradient, carried, self.device)
+        return losses
+
+    def evaluate(self, batch: Batch) -> dict[str, float]:
+        """The family's metrics on a batch, summed over fixed units by the tree."""
+        return evaluate(self.family, self.config, self.constants, self.params, batch, self.reduction)
+
+    def checkpoint(self, config_hash: str) -> Checkpoint:
+        vectors = self.params, self.optimiser.first, self.optimiser.second
+        params, first, second = (self.device.download(vector) for vector in vectors)
+        return Checkpoint(self.state, params, first, second, self.constants, config_hash)
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Go on from a checkpoint of this config (record.read)."""
+        self.params[:], self.optimiser.first[:], self.optimiser.second[:] = saved.params, saved.first, saved.second
+        self.state = replace(saved.state, plateau=replace(saved.state.plateau))
+        self.constants = saved.constants
+
+    def _not_finite(self, step: int, loss: float) -> str:
+        culprit = next(
+            (f"{what} of {tensor_at(self.layout, int(np.argmin(np.isfinite(vector))))}"
+             for what, there in (("parameters", self.params), ("gradient", self.gradient))
+             for vector in [self.device.download(there)]
+             if not np.isfinite(vector).all()),
+            "loss alone",
+        )  # fmt: skip
+        return (
+            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here and every "
+            "checkpoint is intact; train anew with a lower lr, or with clip_norm"
+        )
+
+
+def kernels_for(family: Family, device: Device) -> Kernels:
+    if device.kind not in family.kernels:
+        raise SamebitsError(
+            f"{family.name} has no kernels for the device {device.kind}; it has them for {', '.join(family.kernels)}"
+        )
+    return family.kernels[device.kind]
+
+
+def evaluate(
+    family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
+) -> dict[str, float]:
+    """A family's metrics of these parameters on a batch."""
+    device, columns = reduction.device, family.metrics.columns
+    kernels = kernels_for(family, device)
+
+    def compute(wave: Wave, rows: Vector) -> None:
+        kernels.evaluate(config, constants, params, batch, wave, rows, device)
+
+    plan = reduction.plan(family.groups(config, batch), 8 * len(columns))
+    merged = reduction.total(plan, len(columns), np.float64, compute)
+    device.join()
+    return family.summarise(config, dict(zip(columns, device.download(merged).tolist(), strict=True)), batch)
+
+
+def resolve(family: Family, config: TrainConfig) -> TrainConfig:
+    """Fix what `train` fixes: the length of the schedule, and what the family reads off its data."""
+    fixed = family.prepare(config)
+    return fixed if fixed.schedule_steps else override(fixed, {"schedule_steps": fixed.steps})
