@@ -35,6 +35,8 @@ CANNOT_RUN = {
     "make test-arm": "it downloads an ARM64 Python and emulates it",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
+    "make fuzz": "it takes ten minutes; test_fuzz.py runs a little of it",
+    "make fuzz MINUTES=10": "it takes ten minutes; test_fuzz.py runs a little of it",
     "make lint": "it installs, and is a part of make test",
     "make demo": "it installs; the samebits commands it gives are run",
     "make bench": "it installs; the samebits commands it gives are run",

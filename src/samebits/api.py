@@ -25,7 +25,6 @@ from samebits.engine.trainer import resolve
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
-from samebits.printing import shown
 from samebits.report.plots import read_columns
 
 RUNS = Path("runs")
@@ -76,9 +75,11 @@ def configure(
     if not isinstance(from_file, dict):
         raise SamebitsError(f"{file}: config is {from_file!r}; it must be a table of keys; write [config] above them")
     if "run" in tables:
-        theirs = tables["run"].get("task") if isinstance(tables["run"], dict) else tables["run"]
+        theirs = tables["run"].get("task") if isinstance(tables["run"], dict) else None
         if theirs != task:
-            raise SamebitsError(f"{file} is of task {shown(theirs)}; this is {task}; name the task it is of")
+            raise SamebitsError(
+                f"{file} is of task {theirs}; this is {task}; use: samebits train {theirs} --config {file}"
+            )
         filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = "full" if preset is None else preset

@@ -45,12 +45,12 @@ class TrainConfig(BaseModel):
         json_schema_extra=OUTSIDE_HASH,
     )
 
-    lr: float = Field(1e-3, gt=0, le=1e6, description="learning rate")
+    lr: float = Field(1e-3, gt=0, le=1e38, description="learning rate")
     schedule: Literal["constant", "cosine", "hold-cosine", "plateau"] = "constant"
     schedule_steps: int | None = Field(None, ge=1, le=MOST, description="length of the schedule; default: steps")
     warmup_steps: int = Field(0, ge=0, le=MOST, description="linear warm-up")
     hold: float = Field(0.6, ge=0, le=1, description="hold-cosine: the part of the schedule at the full rate")
-    min_lr: float = Field(0.0, ge=0, le=1e6, description="where cosine ends, and the floor of plateau")
+    min_lr: float = Field(0.0, ge=0, le=1e38, description="where cosine ends, and the floor of plateau")
     plateau_factor: float = Field(0.5, gt=0, lt=1)
     plateau_patience: int = Field(30, ge=1, le=MOST, description="evaluations without improvement before a cut")
     plateau_cuts: int = Field(3, ge=0, le=MOST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerO
 from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo
 from samebits.cli.train import finish, interrupts
+from samebits.engine.cluster import launched
+from samebits.errors import SamebitsError
 
 ResumeSetOption = Annotated[
     list[str] | None,
@@ -40,9 +43,8 @@ def resume(
     if processes is not None:
         api.open_run(folder)  # what is refused is refused once
         launch(processes, without_processes(sys.argv[1:]))
-    run = api.open_run(folder)
     settings = settings_of(setting, steps=steps, keep=keep)
-    with ProgressView(settings.get("steps", run.config.steps), work=work_of(run.family, run.config)) as view:
+    with view_of(folder, settings.get("steps")) as view:
         done = api.resume(
             folder, workers=workers, checkpoint=checkpoint, observe=view, interrupts=interrupts(),
             other_bits=other_bits, new_metrics=new_metrics, **settings,
@@ -50,3 +52,14 @@ def resume(
     if view.start == 0 and not done.outcome.interrupted:
         echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")
     finish(done)
+
+
+def view_of(folder: Path, steps: int | None) -> ProgressView:
+    """Of a run that is about to go on; where this process cannot see it, its group says so."""
+    try:
+        run = api.open_run(folder)
+    except SamebitsError:
+        if not launched():
+            raise
+        return ProgressView(1)
+    return ProgressView(steps or run.config.steps, work=work_of(run.family, run.config))

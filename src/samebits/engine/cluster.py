@@ -96,7 +96,14 @@ class TorchLinks(Links):
         self._gather = named or self._torch.distributed.all_gather_into_tensor
         wait, distributed = timedelta(seconds=patience()), self._torch.distributed
         try:
-            store = next(distributed.rendezvous("env://", timeout=wait))[0]
+            # torchrun's agent keeps the store, and it outlives a restart; else rank 0 does.
+            kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            store = distributed.TCPStore(
+                host, port, self.size, self.rank == 0 and not kept, timeout=wait, wait_for_workers=False
+            )
+            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            store = distributed.PrefixStore(f"samebits/{attempt}", store)
             self._await_everybody(store)
             distributed.init_process_group("gloo", store=store, rank=self.rank, world_size=self.size, timeout=wait)
         except (RuntimeError, ValueError) as error:  # torch's errors of stores and sockets are RuntimeErrors
@@ -108,7 +115,7 @@ class TorchLinks(Links):
 
     def _await_everybody(self, store: Any) -> None:
         """Say how many are missing, rather than that something timed out."""
-        end, came = time.monotonic() + patience(), store.add("samebits/came", 1)
+        end, came = time.monotonic() + patience(), store.add("came", 1)
         while came < self.size:
             if time.monotonic() > end:
                 raise SamebitsError(
@@ -116,7 +123,7 @@ class TorchLinks(Links):
                     "too, or start fewer; SAMEBITS_TIMEOUT is how many seconds to wait"
                 )
             time.sleep(POLL)
-            came = store.add("samebits/came", 0)
+            came = store.add("came", 0)
 
     def close(self) -> None:
         self._torch.distributed.destroy_process_group()

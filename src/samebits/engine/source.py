@@ -19,7 +19,6 @@ from samebits.engine.params import spans
 from samebits.engine.record import MOMENTS, read_arrays, read_record, take_weights
 from samebits.engine.runfolder import CONFIG
 from samebits.errors import SamebitsError
-from samebits.printing import shown
 
 
 class Source(NamedTuple):
@@ -44,7 +43,7 @@ def read_source(init_from: str, family: str) -> Source:
     found = str(tables.get("run", {}).get("family"))
     if found != family:
         raise SamebitsError(
-            f"init_from {init_from} is a {shown(found)} run; this is a {family} task; name a run of the same kind"
+            f"init_from {init_from} is a {found} run; this is a {family} task; name a run of the same kind"
         )
     try:
         path = chosen or checkpoints.choose(folder / "checkpoints", "last")

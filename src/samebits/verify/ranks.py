@@ -15,6 +15,7 @@ from typing import Any
 from samebits import api
 from samebits.bench.profile import profile
 from samebits.engine.cluster import joined
+from samebits.engine.launcher import run_group
 from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.verify.bits import trained_hashes
@@ -35,8 +36,6 @@ class Request:
 
 def ask(processes: int, request: Request) -> Any:
     """The answer of a group of so many processes on this machine."""
-    from samebits.cli.launch import run_group
-
     with tempfile.TemporaryDirectory(prefix="samebits-ranks-") as folder:
         request.answer = str(Path(folder) / "answer.json")
         code = run_group(processes, ["-m", "samebits.verify.ranks", json.dumps(asdict(request))])

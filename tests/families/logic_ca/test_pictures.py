@@ -68,7 +68,7 @@ def save_colours(path, count):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: None, "it must be an image or text file, or lizard or letter"),
+        (lambda path: None, "it must be an image or text file of at most 64 MB, or lizard or letter"),
         (lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\nbroken"), "is not a readable image"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00\x01"), "is not a readable image"),
         (lambda path: Image.new("RGB", (300, 200)).save(path, "PNG"), "is 200×300 cells; each side must be 3 to 64"),
