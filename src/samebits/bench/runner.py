@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,10 +27,13 @@ from samebits.bench.peers import Problem
 from samebits.bench.profile import peak_megabytes
 from samebits.config import build
 from samebits.engine.arrays import Array
+from samebits.engine.cluster import joined, launched
+from samebits.engine.exchange import Links
 from samebits.engine.optim import Plateau, learning_rate
 from samebits.engine.params import views, weights_hash
 from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
+from samebits.errors import GroupLostError
 from samebits.families import discover
 
 
@@ -42,6 +48,7 @@ class Spec(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
     bound: bool = False
     deterministic: bool = False  # ask the peer for deterministic algorithms
+    processes: int = 1  # `threads` of each
 
 
 class Running(NamedTuple):
@@ -51,17 +58,17 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def samebits_running(spec: Spec) -> Iterator[Running]:
+def samebits_running(spec: Spec, links: Links | None) -> Iterator[Running]:
     family = discover()[spec.family]
     with Workers(spec.threads) as team:
-        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team)
+        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team, links=links)
         # Ours draws its batch inside the timing; the peers are handed theirs.
         loss = family.metrics.loss
         yield Running(lambda number: None, lambda number, ready: float(trainer.step()[loss]), lambda: trainer.params)
 
 
 @contextmanager
-def peer_running(spec: Spec) -> Iterator[Running]:
+def peer_running(spec: Spec, links: Links | None) -> Iterator[Running]:
     family = discover()[spec.family]
     config = resolve(family, build(family.config, spec.config))
     data, params = family.load(config), family.init(config, np.float32)
@@ -77,7 +84,7 @@ def peer_running(spec: Spec) -> Iterator[Running]:
 
 
 @contextmanager
-def bound_running(spec: Spec) -> Iterator[Running]:
+def bound_running(spec: Spec, links: Links | None) -> Iterator[Running]:
     """The same work without the model: nothing to train, so no weights and no loss."""
     family = discover()[spec.family]
     work = bounds.work(family, resolve(family, build(family.config, spec.config)))
@@ -100,6 +107,17 @@ def _limit_threads(spec: Spec) -> None:
         torch.use_deterministic_algorithms(spec.deterministic)
 
 
+def start_others(spec: Spec) -> None:
+    """The other processes of a group; this one becomes rank 0, and holds the conversation."""
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        port = str(found.getsockname()[1])
+    os.environ |= {"RANK": "0", "WORLD_SIZE": str(spec.processes), "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    for rank in range(1, spec.processes):
+        command, env = [sys.executable, "-m", "samebits.bench.runner", *sys.argv[1:]], {**os.environ, "RANK": str(rank)}
+        subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+
+
 def serve(spec: Spec) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # a library that prints must not spoil the conversation
@@ -111,19 +129,46 @@ def serve(spec: Spec) -> None:
     kind = bound_running if spec.bound else peer_running if spec.module else samebits_running
     if spec.module:
         _limit_threads(spec)
+    if spec.processes > 1 and not launched():
+        start_others(spec)
     start = time.perf_counter()
-    with kind(spec) as running:
+    with joined() as links, kind(spec, links) as running:
         losses, first = [], 0.0
         for number in range(spec.first_steps):
             losses.append(running.step(number, running.prepare(number)))
             first = first or time.perf_counter() - start
-        answer({"losses": losses, "first_seconds": first, "weights": weights_hash(running.weights())})
         number = spec.first_steps
+        if links is not None and links.rank > 0:
+            follow(links, running, number)
+        answer({"losses": losses, "first_seconds": first, "weights": weights_hash(running.weights())})
         for line in sys.stdin:
             order = json.loads(line)
-            times = take_turn(running, number, **order)
+            times = take_turn(running, number, **order) if links is None else lead(links, running, number, **order)
             number += len(times)
             answer({"times": times, "peak_megabytes": peak_megabytes()})
+
+
+def lead(links: Links, running: Running, number: int, steps: int, least: float, most: float) -> list[float]:
+    """A turn of several processes: all must know beforehand how many steps it has. The first one tells how long."""
+    pace = _steps(links, running, number, 1)[0] / 1e3
+    count = max(1, min(int(most / pace), max(steps, int(least / pace))))
+    return _steps(links, running, number + 1, count)
+
+
+def _steps(links: Links, running: Running, number: int, count: int) -> list[float]:
+    links.broadcast(np.array([number, count], np.int64))
+    return take_turn(running, number, count, 0.0, math.inf)
+
+
+def follow(links: Links, running: Running, number: int) -> NoReturn:
+    """Another process of a group: as many steps as rank 0 says, until it is gone."""
+    order = np.zeros(2, np.int64)
+    try:
+        while True:
+            links.broadcast(order)
+            take_turn(running, int(order[0]), int(order[1]), 0.0, math.inf)
+    except GroupLostError:
+        os._exit(0)
 
 
 def take_turn(running: Running, number: int, steps: int, least: float, most: float) -> list[float]:

@@ -10,10 +10,12 @@ import typer
 from samebits import api
 from samebits.bench.cases import OURS, Row
 from samebits.bench.contest import contest, prove
+from samebits.bench.groups import compare_groups
 from samebits.bench.measurements import check_name, measurements, timed_presets
 from samebits.bench.records import Record, new_record, write_record
 from samebits.bench.tables import number, rewrite
 from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.parts import find
 from samebits.errors import SamebitsError
@@ -54,6 +56,9 @@ def bench(
     tables: Annotated[
         bool, typer.Option("--tables", help="only those, from records; superseded records move to benchmarks/archive")
     ] = False,
+    processes: Annotated[
+        str | None, typer.Option("--processes", help="so many processes of each worker count, beside one process")
+    ] = None,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
@@ -70,6 +75,10 @@ def bench(
             echo(f"wrote {path}")
         return
     check_name(name)
+    if processes is not None:
+        settings = settings_of(setting, batch_size=batch_size)
+        bench_groups(name, preset, process_count(processes), counts, steps or STEPS, settings, peers, record)
+        return
     if name not in measurements():
         settings = settings_of(setting, batch_size=batch_size)
         bench_task(name, preset, counts, steps or STEPS, settings, peers, copies, record)
@@ -131,6 +140,30 @@ def bench_task(
         made = new_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
         echo(f"wrote {write_record(made)}")
         echo(f"wrote {plot_bench(new_plot(made), made)}")
+
+
+def bench_groups(
+    task: str, preset: str | None, processes: int, counts: list[int], steps: int, settings: dict[str, Any], peers: bool,
+    record: bool,
+) -> None:  # fmt: skip
+    """A table for each worker count: one process with all of them, and several with so many each."""
+    family, chosen, config = api.configure(task, preset, settings)
+    for count in counts:
+        rows = compare_groups(family, config, processes, count, steps, peers, say)
+        cells = [
+            (row["system"], f"{row['processes']} × {row['threads']}", f"{row['median']:.2f}",
+             f"{min(row['medians']):.2f} … {max(row['medians']):.2f}", f"{100 * row['of_one_process']:.0f} %")
+            for row in rows
+        ]  # fmt: skip
+        columns = ("system", "processes × workers", "ms a step", "spread", "of one process")
+        print_table(columns, cells, f"{task} {chosen}, batch {config.batch_size}")
+        if record:
+            content = {
+                "family": family.name, "task": task, "preset": chosen, "config": config.model_dump(mode="json"),
+                "rows": rows,
+            }  # fmt: skip
+            made = new_record(f"processes-{task}-{chosen}-batch{config.batch_size}-{processes}x{count}", content)
+            echo(f"wrote {write_record(made)}")
 
 
 def new_plot(record: Record) -> Path:

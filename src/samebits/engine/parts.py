@@ -41,6 +41,7 @@ class Peer(NamedTuple):
     module: str
     needs: tuple[str, ...]  # packages
     options: Mapping[str, Any] = {}
+    distributed: Mapping[str, Any] | None = None  # options for several processes, where it can do that
 
 
 class Measurement(NamedTuple):

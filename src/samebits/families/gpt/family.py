@@ -208,8 +208,14 @@ FAMILY = Family(
         products=products,
         work=("tokens", lambda config: config.batch_size * config.context),
         peers=(
-            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",)),
-            Peer("PyTorch compiled", f"{__package__}.peer_torch", ("torch",), {"compiled": True}),
+            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",), {}, {"distributed": True}),
+            Peer(
+                "PyTorch compiled",
+                f"{__package__}.peer_torch",
+                ("torch",),
+                {"compiled": True},
+                {"compiled": True, "distributed": True},
+            ),
         ),
         measurements={
             "sampling": Measurement(

@@ -19,6 +19,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
 
 NORM_EPS = 1e-5
+SHOWN_STEPS = 3  # whose losses are held to ours
 
 
 class Shape(NamedTuple):
@@ -76,23 +77,40 @@ def model_of(shape: Shape, weights: Mapping[str, Array]) -> GPT:
     return model
 
 
-def build(problem: Problem, compiled: bool = False) -> Stepper:
-    """Our names are those of the state_dict without ".weight"; our matrices are (inputs, outputs)."""
+def build(problem: Problem, compiled: bool = False, distributed: bool = False) -> Stepper:
+    """Our names are those of the state_dict without ".weight"; our matrices are (inputs, outputs).
+
+    Distributed, every process of the group has an equal share of the batch, and gradients are averaged by DDP.
+    """
     config = problem.config
     shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
     model = model_of(shape, {f"{name}.weight": transposed(name, value) for name, value in problem.params.items()})
     forward: Any = torch.compile(model) if compiled else model
+    ranks, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if distributed else (1, 0)
+    if distributed:
+        forward = nn.parallel.DistributedDataParallel(forward)
     tensors = dict(model.named_parameters())
 
     def loss(batch: Batch) -> Tensor:
-        inputs, targets = (torch.from_numpy(np.ascontiguousarray(part, np.int64)) for part in batch.arrays[:2])
+        shares = (np.split(part, ranks)[rank] for part in batch.arrays[:2])
+        inputs, targets = (torch.from_numpy(np.ascontiguousarray(share, np.int64)) for share in shares)
         return forward(inputs, targets)
 
     def weights() -> Array:
         found = [transposed(name, tensors[f"{name}.weight"].detach().numpy()) for name in problem.params]
         return np.concatenate([value.ravel() for value in found])
 
-    return Stepper(optimise(problem, list(tensors.values()), loss), weights)
+    train = optimise(problem, list(tensors.values()), loss)
+
+    def step(number: int, batch: Batch) -> float:
+        found = train(number, batch)
+        if distributed and number < SHOWN_STEPS:  # what is compared is the whole batch's
+            mean = torch.tensor([found])
+            torch.distributed.all_reduce(mean)
+            found = mean.item() / ranks
+        return found
+
+    return Stepper(step, weights)
 
 
 def transposed(name: str, value: Array) -> Array:

@@ -1,0 +1,51 @@
+"""One process with many workers beside many processes with few: `samebits bench TASK --processes N`."""
+
+from __future__ import annotations
+
+import math
+
+from samebits.bench.cases import OURS, ROUNDS, Row
+from samebits.bench.contest import LOSS_TOLERANCE, Contestant, Note, open_field
+from samebits.bench.peers import missing
+from samebits.config import TrainConfig
+from samebits.engine.family import Family
+from samebits.errors import SamebitsError
+
+
+def compare_groups(
+    family: Family, config: TrainConfig, processes: int, workers: int, steps: int, peers: bool, note: Note
+) -> list[Row]:
+    """Ours as one process and as several, and the peers that can do that too, in turns; the same weights first."""
+    rows: list[Row] = []
+    with open_field(family, config, note) as field:
+        alone = field.enter(OURS, processes * workers)
+        group = field.enter(OURS, workers, processes=processes)
+        if alone.first["weights"] != group.first["weights"]:
+            raise SamebitsError(f"{processes} processes give other bits than one; a timing would be meaningless")
+        timed = [alone, group]
+        for peer in family.bench.peers if peers else ():
+            if peer.distributed is None or missing(peer):
+                continue
+            options = dict(peer.distributed)
+            try:
+                found = field.enter(peer.name, workers, module=peer.module, options=options, processes=processes)
+            except SamebitsError as error:
+                note(f"{peer.name} left out: {error}")
+                continue
+            pairs = zip(alone.first["losses"], found.first["losses"], strict=True)
+            if all(math.isclose(a, b, rel_tol=LOSS_TOLERANCE) for a, b in pairs):
+                timed.append(found)
+            else:
+                note(f"{peer.name} left out: its first losses are {found.first['losses']}")
+        for turn in range(ROUNDS):
+            note(f"round {turn + 1} of {ROUNDS}")
+            for contestant in timed:
+                contestant.take_turn(-(-steps // ROUNDS))
+        rows = [_row(contestant) for contestant in timed]
+    for row in rows:
+        row["of_one_process"] = rows[0]["median"] / row["median"]
+    return rows
+
+
+def _row(contestant: Contestant) -> Row:
+    return {**contestant.row(), "processes": contestant.spec.processes}
