@@ -111,7 +111,7 @@ def distances(draw: random.Random, place: Path, bases: Bases) -> Outcome:
     except SamebitsError as error:  # a Graph says itself what it cannot be
         check_message(str(error), frame_of(error), "Graph(…)")
         return Outcome(0, 1, str(error))
-    if function is distance.matrix and given["kind"] == "graph" and given["budget"] is None:
+    if function is distance.matrix and str(given["kind"]) == "graph" and given["budget"] is None:
         given["budget"] = 20
     return call(function, given)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -157,7 +158,7 @@ def _begin(
 
 def _read(run: RunFolder, from_checkpoint: str | None, new_metrics: bool) -> Checkpoint | None:
     """The checkpoint that a run goes on from; None where it begins."""
-    if run.checkpoints.exists() and not run.checkpoints.is_dir():
+    if os.path.lexists(run.checkpoints) and not run.checkpoints.is_dir():
         raise SamebitsError(f"{run.checkpoints} is no folder; it must hold the run's checkpoints; put them back")
     checkpoints.clean(run.checkpoints)
     if from_checkpoint is None or (from_checkpoint == "last" and not checkpoints.steps_saved(run.checkpoints)):
