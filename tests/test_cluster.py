@@ -15,6 +15,8 @@ import pytest
 
 import samebits as api
 from samebits.cli.launch import without_processes
+from samebits.engine.cluster import joined
+from samebits.errors import SamebitsError
 from tests.helpers import TIMEOUT, samebits, sets, weights_line
 
 LIFE = ["train", "life", "--preset", "small", "--workers", "1"]
@@ -143,6 +145,26 @@ def test_two_groups_cannot_have_one_folder(tmp_path):
         found = ended(group)
     assert [code for _, code in found] == [2, 2]
     assert "in use" in found[0][0][1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("RANK", "x"), ("RANK", "2"), ("RANK", "-1"), ("WORLD_SIZE", "0"), ("WORLD_SIZE", "9" * 5000),
+                        ("MASTER_PORT", "port"), ("SAMEBITS_TIMEOUT", "soon")],
+)  # fmt: skip
+def test_variables_that_torchrun_would_not_set(name, value, tmp_path, monkeypatch):
+    given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", name: value}
+    for key, one in given.items():
+        monkeypatch.setenv(key, one)
+    with pytest.raises(SamebitsError, match=f"{name} is .*it must be"), joined():
+        pass
+
+
+def test_processes_without_work_are_said(tmp_path):
+    """A picture to grow is one sample, and so one part."""
+    words = ["train", "grow", "--preset", "small", "--workers", 1, "--steps", 1, "--processes", 2, "--out", "run"]
+    done = samebits(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("1 of 2 processes have nothing to do") == 1
 
 
 @pytest.mark.parametrize("bad", ["0", "abc", "-1", "1.5", "99999", ""])

@@ -43,6 +43,9 @@ CANNOT_RUN = {
     "make PYTHON=/path/to/python3.11 test": "there is no such interpreter",
     "python -m samebits.verify.canary": "it would publish the canaries of this machine",
     "pip install .": "it needs a network",
+    "pip install 'samebits[cluster]'": "it needs a network",
+    "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 -m samebits "
+    "train gpt --out runs/gpt": "it needs two machines; tests/test_cluster.py starts groups",
     "pip install '.[bpe]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }

@@ -29,6 +29,7 @@ from samebits.cli.terminal import echo, say
 from samebits.engine.cluster import rank_and_size
 from samebits.engine.kernel_cache import CacheWarning
 from samebits.engine.runfolder import made_with
+from samebits.engine.train import GroupWarning
 from samebits.errors import SamebitsError
 
 app = typer.Typer(
@@ -79,7 +80,7 @@ def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
     """Ours is a line as any other: where in the code it came from helps nobody."""
-    own = issubclass(category, CacheWarning)
+    own = issubclass(category, CacheWarning | GroupWarning)
     say(f"samebits: {message}" if own else warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 

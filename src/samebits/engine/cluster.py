@@ -19,6 +19,7 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
+from samebits.checks import refuse
 from samebits.engine.arrays import Array
 from samebits.engine.exchange import Links
 from samebits.engine.optim import Plateau
@@ -28,6 +29,7 @@ from samebits.errors import GroupLostError, SamebitsError
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SECONDS = 120.0  # to wait for others, at the beginning and in every exchange; $SAMEBITS_TIMEOUT is another number
 POLL = 0.05
+MOST_RANKS = 1 << 16
 
 
 def launched() -> bool:
@@ -37,7 +39,19 @@ def launched() -> bool:
 
 def rank_and_size() -> tuple[int, int]:
     """Of this process; alone, it is rank 0 of 1."""
-    return (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])) if launched() else (0, 1)
+    if not launched():
+        return 0, 1
+    size = _variable("WORLD_SIZE", 1, MOST_RANKS)
+    return _variable("RANK", 0, size - 1), size
+
+
+def _variable(name: str, least: int, most: int) -> int:
+    text = os.environ[name]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        raise refuse(
+            name, text, f"a whole number from {least} to {most}", "torchrun sets it; unset it if it is a stray"
+        )
+    return int(text)
 
 
 def job() -> str | None:
@@ -98,7 +112,7 @@ class TorchLinks(Links):
         try:
             # torchrun's agent keeps the store, and it outlives a restart; else rank 0 does.
             kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            host, port = os.environ["MASTER_ADDR"], _variable("MASTER_PORT", 1, 65_535)
             store = distributed.TCPStore(
                 host, port, self.size, self.rank == 0 and not kept, timeout=wait, wait_for_workers=False
             )

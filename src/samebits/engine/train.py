@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ from samebits.engine.table import check_metrics
 from samebits.engine.trainer import Trainer
 from samebits.engine.writer import RunWriter, Writer
 from samebits.errors import SamebitsError
+
+
+class GroupWarning(UserWarning):
+    """Something to know of several processes that share a run."""
+
 
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
@@ -92,6 +98,13 @@ def run_training(
         try:
             trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics, links)
             writer = RunWriter(run, metric_columns(run.family), trainer.state) if writes else Writer()
+            if links is not None and writes and (idle := trainer.idle_ranks()):
+                warnings.warn(
+                    f"{idle} of {links.size} processes have nothing to do: a step has only {links.size - idle} parts; "
+                    "fewer processes are as fast",
+                    GroupWarning,
+                    stacklevel=2,
+                )
             told = observe or (lambda step, row: None)
             return _train(run, trainer, saved_at, writer, told, interrupts or Interrupts())
         except OSError as error:

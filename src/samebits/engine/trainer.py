@@ -62,6 +62,11 @@ class Trainer:
         self.state.step = step + 1
         return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
 
+    def idle_ranks(self) -> int:
+        """How many processes of the group have no part of the next step."""
+        self._drawn = self._draw(self.state.step)
+        return sum(first == last for first, last in self._drawn[2].ranges)
+
     def loss_and_gradient(self, batch: Batch) -> float:
         """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
         plan = self._gradient_plan(batch)
