@@ -26,7 +26,7 @@ from samebits.bench.measurements import measurements
 from samebits.cli import app
 from samebits.config import override
 from samebits.verify import canary
-from tests.helpers import TIMEOUT, samebits_here
+from tests.helpers import TIMEOUT, samebits, samebits_here
 from tests.pages import PAGES, ROOT, items, prose
 
 SHORT = {"steps": 2, "expressions": 200, "most_steps": 3}  # where a config has these keys
@@ -44,8 +44,8 @@ CANNOT_RUN = {
     "python -m samebits.verify.canary": "it would publish the canaries of this machine",
     "pip install .": "it needs a network",
     "pip install 'samebits[cluster]'": "it needs a network",
-    "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 -m samebits "
-    "train gpt --out runs/gpt": "it needs two machines; tests/test_cluster.py starts groups",
+    "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
+    "-m samebits train gpt --out runs/gpt": "it needs two machines; tests/test_cluster.py starts groups",
     "pip install '.[bpe]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }
@@ -131,7 +131,8 @@ class Reader:
             assert {word for word in words if word.startswith("-")} <= options_of(words[1]), words
             return
         meant = {"DIR": self.last, "FILE": "input.txt", "TASK": TASK}
-        done = samebits_here(*(meant.get(word, word) for word in words[1:]), cwd=self.place)
+        run = samebits if "--processes" in words else samebits_here  # whose output is that of processes of their own
+        done = run(*(meant.get(word, word) for word in words[1:]), cwd=self.place)
         assert done.returncode == 0, f"{shlex.join(words)}\n{done.stderr}"
         if words[1] == "train":
             self.last = re.search(r"^run (.*)$", done.stdout, re.MULTILINE)[1]
