@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-arm lint bench soak fuzz coverage clean
+.PHONY: demo test test-cluster test-arm lint bench soak fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -29,6 +29,10 @@ demo: $(VENV)/.user
 test: lint
 	$(BIN)/python -m pytest $(SPREAD)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD)
+
+# Groups of real processes: torchrun, kills, what they refuse. Two minutes; CI runs it after make test.
+test-cluster: $(VENV)/.dev
+	$(BIN)/python -m pytest -m cluster $(SPREAD)
 
 # The canaries on an emulated ARM64 processor: Debian on x86-64 only. Fetches 160 MB into .arm the first time.
 test-arm: $(VENV)/.user

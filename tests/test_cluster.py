@@ -19,6 +19,7 @@ from samebits.engine.cluster import joined
 from samebits.errors import SamebitsError
 from tests.helpers import TIMEOUT, samebits, sets, weights_line
 
+pytestmark = pytest.mark.cluster
 LIFE = ["train", "life", "--preset", "small", "--workers", "1"]
 
 

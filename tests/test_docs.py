@@ -33,6 +33,7 @@ SHORT = {"steps": 2, "expressions": 200, "most_steps": 3}  # where a config has 
 CANNOT_RUN = {
     "make test": "it is what runs this test",
     "make test-arm": "it downloads an ARM64 Python and emulates it",
+    "make test-cluster": "it takes minutes, and CI runs it",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make fuzz": "it takes ten minutes; test_fuzz.py runs a little of it",
@@ -142,7 +143,11 @@ class Reader:
             exec(compile(code, "page", "exec"), self.names)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/new-family.md"])
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.cluster) if page == "docs/cluster.md" else page
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if page != "docs/new-family.md"])
 def test_what_a_page_says_can_be_typed(page, place):
     reader = Reader(page, place)
     for kind, text, _ in items(page):

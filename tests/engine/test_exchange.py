@@ -48,7 +48,7 @@ def test_nodes_are_the_fewest_and_in_order(a, b):
         assert not (level == above and place % 2 == 0 and beside == place + 1)  # else their parent would do
 
 
-@pytest.mark.parametrize("width", [1, 5, 100, 5000])
+@pytest.mark.parametrize("width", [1, 5, 100, 5000, 200_001])
 @pytest.mark.parametrize("units", [1, 2, 7, 16, 33])
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_the_root_is_that_of_one_process(ranks, units, width):

@@ -58,7 +58,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def samebits_running(spec: Spec, links: Links | None) -> Iterator[Running]:
+def samebits_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
     family = discover()[spec.family]
     with Workers(spec.threads) as team:
         trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team, links=links)
@@ -68,7 +68,7 @@ def samebits_running(spec: Spec, links: Links | None) -> Iterator[Running]:
 
 
 @contextmanager
-def peer_running(spec: Spec, links: Links | None) -> Iterator[Running]:
+def peer_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
     family = discover()[spec.family]
     config = resolve(family, build(family.config, spec.config))
     data, params = family.load(config), family.init(config, np.float32)
@@ -84,7 +84,7 @@ def peer_running(spec: Spec, links: Links | None) -> Iterator[Running]:
 
 
 @contextmanager
-def bound_running(spec: Spec, links: Links | None) -> Iterator[Running]:
+def bound_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
     """The same work without the model: nothing to train, so no weights and no loss."""
     family = discover()[spec.family]
     work = bounds.work(family, resolve(family, build(family.config, spec.config)))
