@@ -227,7 +227,8 @@ def test_what_is_refused(name, trained, tmp_path):
     args, *words = REFUSED[name]
     done = samebits_here(*args, cwd=tmp_path / "place")
     assert done.returncode == 2, (done.stdout, done.stderr)
-    assert len(done.stderr.strip().splitlines()) == 1
+    told = [line for line in done.stderr.splitlines() if not line.startswith("compiling kernels")]
+    assert len(told) == 1, done.stderr
     for word in words:
         assert word in done.stderr
     assert snapshot(tmp_path) == before
