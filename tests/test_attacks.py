@@ -98,7 +98,7 @@ def test_a_forked_child_that_returns_closes_nothing_of_others(run, monkeypatch):
 
 
 def test_a_run_is_let_go_though_a_copy_of_its_lock_is_still_open(run):
-    """As a program has for a moment that another thread is just starting: it copied all our files, and has not begun."""
+    """As a program has for a moment that another thread starts: it has copied all our files, and has not begun."""
     opened = open_run(run)
     with opened.lock():
         copy = os.dup(opened._lock)
