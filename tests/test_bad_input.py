@@ -65,6 +65,14 @@ def refused(done, *words):
     return lines[0]
 
 
+@pytest.mark.parametrize(("name", "value"), [("RANK", "x"), ("WORLD_SIZE", "0")])
+def test_stray_variables_of_torchrun_are_refused(name, value, place, monkeypatch):
+    given = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", name: value}
+    for key, one in given.items():
+        monkeypatch.setenv(key, one)
+    refused(samebits_here(*TRAIN, cwd=place), f"{name} is '{value}'", "torchrun sets it")
+
+
 CASES = {
     "misspelt task": (["train", "chekerboard"], "'chekerboard'", "did you mean checkerboard", "samebits tasks"),
     "no such task": (["train", "zzz"], "'zzz'", "checkerboard", "life", "samebits tasks"),

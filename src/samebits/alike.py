@@ -15,7 +15,7 @@ from samebits.engine.cluster import agree, by_first, job, restarted
 from samebits.engine.exchange import Links
 from samebits.engine.kernel_cache import source_hash
 from samebits.engine.record import STATE
-from samebits.engine.runfolder import RunFolder, made_with
+from samebits.engine.runfolder import CONFIG, RunFolder, made_with
 from samebits.errors import SamebitsError
 
 JOB = ".job"  # in a run folder: which job of torchrun's made it
@@ -40,8 +40,9 @@ def facts(task: str, config: TrainConfig, start: str) -> dict[str, str]:
 
 
 def check_alike(links: Links | None, make: Callable[[], dict[str, str]]) -> None:
-    """Refuse a group whose processes differ; an error of one of them is everybody's."""
+    """Refuse a group whose processes differ in what `make` finds; an error of one of them is everybody's."""
     if links is None:
+        make()
         return
     try:
         found = make()
@@ -85,7 +86,7 @@ def is_ours(path: Path) -> bool:
     """Whether a run folder was made by this job, before torchrun started it again."""
     mark = path / JOB
     named = job() is not None and mark.is_file() and mark.read_text(encoding="utf-8") == job()
-    return (path / "config.toml").is_file() and (named or (job() is None and restarted()))
+    return (path / CONFIG).is_file() and (named or (job() is None and restarted()))
 
 
 def folder_of_job(runs: Path, task: str) -> Path | None:

@@ -133,7 +133,7 @@ def train(
     family, chosen, config = configure(task, preset, settings, file)
     with joined() as links, Workers(workers) as team:
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
-        check_alike(links, lambda: facts(task, ready, "none"))
+        check_alike(links, lambda: facts(task, ready, "none") if links else {})
         run, again = one_folder(
             links,
             lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),
@@ -176,8 +176,6 @@ def resume(
                 run.change(settings)
             return facts(run.task, run.config, start_of(run, which)) if links else {}
 
-        if links is None:
-            opened()
         check_alike(links, opened)
         assert run is not None
         return Run(run.path, run_training(run, team, which, observe, interrupts, new_metrics, links))

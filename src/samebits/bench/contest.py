@@ -156,13 +156,14 @@ class Field:
         contestant.first_steps()
         return contestant
 
-    def enter_peer(self, peer: Peer, threads: int, ours: Sequence[float]) -> Row | None:
+    def enter_peer(self, peer: Peer, threads: int, ours: Sequence[float], processes: int = 1) -> Row | None:
         """None when the peer is ready to be timed; or the row that says why it is not."""
         row: Row = {"system": peer.name, "threads": threads}
         if absent := missing(peer):
             return {**row, "absent": f"{', '.join(absent)} not installed"}
         try:
-            losses = self.enter(peer.name, threads, module=peer.module, options=dict(peer.options)).first["losses"]
+            more = {"module": peer.module, "options": dict(peer.options), "processes": processes}
+            losses = self.enter(peer.name, threads, **more).first["losses"]
         except SamebitsError as error:
             self.contestants.pop().close()
             return {**row, "absent": str(error)}

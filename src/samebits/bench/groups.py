@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from samebits.bench.cases import OURS, ROUNDS, Row
-from samebits.bench.contest import LOSS_TOLERANCE, Contestant, Note, open_field
-from samebits.bench.peers import missing
+from samebits.bench.contest import Contestant, Note, open_field
 from samebits.config import TrainConfig
 from samebits.engine.family import Family
 from samebits.errors import SamebitsError
@@ -22,21 +19,12 @@ def compare_groups(
         group = field.enter(OURS, workers, processes=processes)
         if alone.first["weights"] != group.first["weights"]:
             raise SamebitsError(f"{processes} processes give other bits than one; a timing would be meaningless")
-        timed = [alone, group]
         for peer in family.bench.peers if peers else ():
-            if peer.distributed is None or missing(peer):
-                continue
-            options = dict(peer.distributed)
-            try:
-                found = field.enter(peer.name, workers, module=peer.module, options=options, processes=processes)
-            except SamebitsError as error:
-                note(f"{peer.name} left out: {error}")
-                continue
-            pairs = zip(alone.first["losses"], found.first["losses"], strict=True)
-            if all(math.isclose(a, b, rel_tol=LOSS_TOLERANCE) for a, b in pairs):
-                timed.append(found)
-            else:
-                note(f"{peer.name} left out: its first losses are {found.first['losses']}")
+            if peer.distributed is not None:
+                several = peer._replace(options=peer.distributed)
+                if absent := field.enter_peer(several, workers, alone.first["losses"], processes):
+                    note(f"{peer.name} left out: {absent['absent']}")
+        timed = list(field.contestants)
         for turn in range(ROUNDS):
             note(f"round {turn + 1} of {ROUNDS}")
             for contestant in timed:

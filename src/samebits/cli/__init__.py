@@ -86,11 +86,12 @@ def show_warning(
 
 def main() -> None:
     warnings.showwarning = show_warning
+    rank, size = 0, 1
     try:
+        rank, size = rank_and_size()
         with event.install_listener("numba:compile", CompilingNotice()):
             app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except SamebitsError as error:
-        rank, size = rank_and_size()
         if rank == 0 or not error.everywhere:
             say(f"samebits: rank {rank} of {size}: {error}" if size > 1 else f"samebits: {error}")
         sys.exit(error.exit_code)

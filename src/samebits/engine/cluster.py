@@ -123,8 +123,8 @@ class TorchLinks(Links):
         except (RuntimeError, ValueError) as error:  # torch's errors of stores and sockets are RuntimeErrors
             where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
             raise GroupLostError(
-                f"rank {self.rank} of {self.size} did not meet the others at {where} within {patience():g} s "
-                f"({first_line(error)}); look at the addresses and that every machine was started"
+                f"this process did not meet the others at {where} within {patience():g} s ({first_line(error)}); look "
+                "at the addresses and that every machine was started"
             ) from None
 
     def _await_everybody(self, store: Any) -> None:
@@ -166,9 +166,9 @@ class TorchLinks(Links):
             yield
         except RuntimeError as error:
             raise GroupLostError(
-                f"rank {self.rank} of {self.size} lost the others ({first_line(error)}); one of them stopped, or the "
-                "network did; training stopped here, and the last checkpoint is intact: start the job again, or let "
-                "torchrun do it with --max-restarts"
+                f"this process lost the others ({first_line(error)}); one of them stopped, or the network did; it "
+                "stopped here, and the last checkpoint is intact: start the job again, or let torchrun do it with "
+                "--max-restarts"
             ) from None
 
 
@@ -188,10 +188,8 @@ def gather_texts(links: Links, text: str) -> list[str]:
     return [row[:size].tobytes().decode() for row, size in zip(everybody, sizes.tolist(), strict=True)]
 
 
-def agree(links: Links | None, facts: Mapping[str, str]) -> None:
+def agree(links: Links, facts: Mapping[str, str]) -> None:
     """Refuse a group whose processes are not alike; the error is everybody's, and names a rank and both values."""
-    if links is None:
-        return
     everybody = [json.loads(text) for text in gather_texts(links, json.dumps(dict(facts)))]
     for rank, theirs in enumerate(everybody):
         if "problem" in theirs:
@@ -231,18 +229,21 @@ def share_checkpoint(links: Links | None, read: Callable[[], Checkpoint | None])
     if links is None:
         return read()
     found: Checkpoint | None = None
+    content = np.zeros(0, np.uint8)
 
     def describe() -> dict[str, Any] | None:
-        nonlocal found
+        nonlocal found, content
         found = read()
         if found is None:
             return None
-        return {"state": asdict(found.state), "config_hash": found.config_hash, "bytes": len(packed(found))}
+        content = np.frombuffer(bytearray(packed(found)), np.uint8)
+        return {"state": asdict(found.state), "config_hash": found.config_hash, "bytes": content.size}
 
     told = by_first(links, describe)
     if told is None:
         return None
-    content = np.frombuffer(packed(found), np.uint8).copy() if found else np.zeros(told["bytes"], np.uint8)
+    if found is None:
+        content = np.zeros(told["bytes"], np.uint8)
     links.broadcast(content)
     if found is not None:
         return found
