@@ -26,8 +26,8 @@ class Hub:
 
 
 class ThreadLinks(Links):
-    def __init__(self, hub: Hub, rank: int) -> None:
-        self.hub, self.rank, self.size, self.sent = hub, rank, hub.size, 0
+    def __init__(self, hub: Hub, rank: int, near: bool) -> None:
+        self.hub, self.rank, self.size, self.sent, self.near = hub, rank, hub.size, 0, near
 
     def all_to_all(self, sent, sizes, received, theirs):
         assert sent.size == sum(sizes)
@@ -45,14 +45,20 @@ class ThreadLinks(Links):
     def broadcast(self, content):
         content[:] = self.hub.swap(self.rank, content.copy())[0]
 
+    def share(self, shape, dtype):
+        return self.hub.swap(self.rank, np.zeros(shape, dtype)) if self.near else None
 
-def on_ranks(size: int, work: Callable[[ThreadLinks], Any]) -> list[Any]:
-    """What `work` gives on every rank."""
+    def barrier(self):
+        self.hub.barrier.wait()
+
+
+def on_ranks(size: int, work: Callable[[ThreadLinks], Any], near: bool = False) -> list[Any]:
+    """What `work` gives on every rank; `near` ranks see each other's memory."""
     hub, found, problems = Hub(size), [None] * size, []
 
     def run(rank: int) -> None:
         try:
-            found[rank] = work(ThreadLinks(hub, rank))
+            found[rank] = work(ThreadLinks(hub, rank, near))
         except BaseException as problem:
             problems.append(problem)
             hub.barrier.abort()

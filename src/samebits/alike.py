@@ -11,7 +11,8 @@ from typing import Any
 from samebits.bits import BITS
 from samebits.config import TrainConfig, outside_hash
 from samebits.engine import checkpoint as checkpoints
-from samebits.engine.cluster import agree, by_first, job, restarted
+from samebits.engine.agreement import agree, by_first
+from samebits.engine.cluster import job, restarted
 from samebits.engine.exchange import Links
 from samebits.engine.kernel_cache import source_hash
 from samebits.engine.record import STATE

@@ -113,7 +113,9 @@ def start_others(spec: Spec) -> None:
         found.bind(("localhost", 0))
         port = str(found.getsockname()[1])
     os.environ["SAMEBITS_TIMEOUT"] = "36000"  # while others take their turns, or compile
-    os.environ |= {"RANK": "0", "WORLD_SIZE": str(spec.processes), "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    count = str(spec.processes)
+    os.environ |= {"RANK": "0", "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
     for rank in range(1, spec.processes):
         command, env = [sys.executable, "-m", "samebits.bench.runner", *sys.argv[1:]], {**os.environ, "RANK": str(rank)}
         subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr)

@@ -1,29 +1,25 @@
 """Several processes as one, on one machine or many: torch.distributed over gloo, started by torchrun.
 
-torchrun sets a few variables for every process it starts; they are how we know. What travels is bytes that all
-processes agree on beforehand, and JSON: no code, no pickle. Nothing is encrypted (docs/cluster.md).
+torchrun sets a few variables for every process it starts; they are how we know. Nothing is encrypted (docs/cluster.md).
+Processes of one machine look at each other's memory instead (shared_memory.py).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import load as parse_arrays
-from safetensors.numpy import save as pack_arrays
+from numpy.typing import DTypeLike
 
 from samebits.checks import refuse
+from samebits.engine.agreement import lost
 from samebits.engine.arrays import Array
 from samebits.engine.exchange import Links
-from samebits.engine.optim import Plateau
-from samebits.engine.record import Checkpoint, TrainState
+from samebits.engine.shared_memory import MachineLinks
 from samebits.errors import GroupLostError, SamebitsError
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -94,9 +90,14 @@ def joined() -> Iterator[Links | None]:
         return
     links = TorchLinks()
     try:
-        yield links
+        yield MachineLinks.over(links, on_this_machine(), patience()) or links
     finally:
         links.close()
+
+
+def on_this_machine() -> bool:
+    """Whether one agent has started all of them."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]
 
 
 class TorchLinks(Links):
@@ -157,6 +158,13 @@ class TorchLinks(Links):
             self._torch.distributed.broadcast(self._tensor(content), 0)
         self.sent += content.nbytes if self.rank == 0 else 0
 
+    def share(self, shape: tuple[int, ...], dtype: DTypeLike) -> list[Array] | None:
+        return None
+
+    def barrier(self) -> None:
+        with self._guarded():
+            self._torch.distributed.barrier()
+
     def _tensor(self, array: Array) -> Any:
         return self._torch.from_numpy(array.reshape(-1))
 
@@ -165,97 +173,9 @@ class TorchLinks(Links):
         try:
             yield
         except RuntimeError as error:
-            raise GroupLostError(
-                f"this process lost the others ({first_line(error)}); one of them stopped, or the network did; it "
-                "stopped here, and the last checkpoint is intact: start the job again, or let torchrun do it with "
-                "--max-restarts"
-            ) from None
+            raise lost(first_line(error)) from None
 
 
 def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-def gather_texts(links: Links, text: str) -> list[str]:
-    """Everybody's text, by rank."""
-    mine = np.frombuffer(text.encode(), np.uint8)
-    sizes = np.zeros(links.size, np.int64)
-    links.all_gather(np.array([mine.size], np.int64), sizes)
-    padded, everybody = np.zeros(sizes.max(), np.uint8), np.zeros((links.size, sizes.max()), np.uint8)
-    padded[: mine.size] = mine
-    links.all_gather(padded, everybody.reshape(-1))
-    return [row[:size].tobytes().decode() for row, size in zip(everybody, sizes.tolist(), strict=True)]
-
-
-def agree(links: Links, facts: Mapping[str, str]) -> None:
-    """Refuse a group whose processes are not alike; the error is everybody's, and names a rank and both values."""
-    everybody = [json.loads(text) for text in gather_texts(links, json.dumps(dict(facts)))]
-    for rank, theirs in enumerate(everybody):
-        if "problem" in theirs:
-            raise everywhere(SamebitsError(f"rank {rank}: {theirs['problem']}"))
-    for rank, theirs in enumerate(everybody):
-        for key, value in everybody[0].items():
-            if theirs.get(key) != value:
-                told = f"{key} is {theirs.get(key)} on rank {rank} and {value} on rank 0"
-                remedy = "start all of them with the same version, command and data"
-                raise everywhere(SamebitsError(f"the processes are not alike: {told}; {remedy}"))
-
-
-def everywhere(error: SamebitsError) -> SamebitsError:
-    """All processes raise it, so one of them need say it."""
-    error.everywhere = True
-    return error
-
-
-def by_first(links: Links | None, function: Callable[[], Any]) -> Any:
-    """What rank 0 makes of it, on all of them; JSON. Its error is everybody's."""
-    if links is None:
-        return function()
-    answer: dict[str, Any] = {}
-    if links.rank == 0:
-        try:
-            answer = {"value": function()}
-        except SamebitsError as error:
-            answer = {"error": str(error), "lost": error.exit_code == 1}
-    answer = json.loads(gather_texts(links, json.dumps(answer))[0])
-    if "error" in answer:
-        raise everywhere((GroupLostError if answer["lost"] else SamebitsError)(answer["error"]))
-    return answer["value"]
-
-
-def share_checkpoint(links: Links | None, read: Callable[[], Checkpoint | None]) -> Checkpoint | None:
-    """What rank 0 reads, on all of them: one folder is enough."""
-    if links is None:
-        return read()
-    found: Checkpoint | None = None
-    content = np.zeros(0, np.uint8)
-
-    def describe() -> dict[str, Any] | None:
-        nonlocal found, content
-        found = read()
-        if found is None:
-            return None
-        content = np.frombuffer(bytearray(packed(found)), np.uint8)
-        return {"state": asdict(found.state), "config_hash": found.config_hash, "bytes": content.size}
-
-    told = by_first(links, describe)
-    if told is None:
-        return None
-    if found is None:
-        content = np.zeros(told["bytes"], np.uint8)
-    links.broadcast(content)
-    if found is not None:
-        return found
-    arrays = parse_arrays(content.tobytes())
-    params, first, second = (arrays.pop(name) for name in VECTORS)
-    state = TrainState(**{**told["state"], "plateau": Plateau(**told["state"]["plateau"])})
-    return Checkpoint(state, params, first, second, arrays, told["config_hash"])
-
-
-VECTORS = ("samebits.params", "samebits.first", "samebits.second")
-
-
-def packed(found: Checkpoint) -> bytes:
-    vectors = dict(zip(VECTORS, (found.params, found.first, found.second), strict=True))
-    return pack_arrays({name: np.ascontiguousarray(value) for name, value in {**vectors, **found.constants}.items()})

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array, aligned
 from samebits.engine.jit import kernel
+from samebits.engine.shares import tree_nodes
 from samebits.engine.sync import PAD, claim, fetch_add, load_acquire
 
 if TYPE_CHECKING:
@@ -171,6 +172,15 @@ def root_worker(worker: int, tickets: Array, root: Array, partial: Array, count:
         root_slice(root, partial, count, start, min(start + SLICE, width))
 
 
+def waiting_rows(most_units: int) -> int:
+    return 2 * most_units.bit_length()
+
+
+def row_of(level: int, place: int, levels: int) -> int:
+    """Where a node waits in `partial`: for a right sibling, or, with an odd place, for a left one."""
+    return level + levels * (place & 1)
+
+
 class Node(NamedTuple):
     """Node (level, place) of the tree: the sum over units place · 2^level … (place + 1) · 2^level."""
 
@@ -186,9 +196,12 @@ class Node(NamedTuple):
 class TreeSum:
     """Sums rows by the fixed tree. Allocated once, used every step. What it does is posted, not done."""
 
-    def __init__(self, workers: Workers, width: int, most_units: int, dtype: DTypeLike) -> None:
+    def __init__(
+        self, workers: Workers, width: int, most_units: int, dtype: DTypeLike, partial: Array | None = None
+    ) -> None:
+        """`partial`: memory of `waiting_rows` rows to keep nodes in, for others to look at."""
         self._workers, self._levels = workers, most_units.bit_length()
-        self.partial = aligned((self._levels, width), dtype)
+        self.partial = aligned((self._levels, width), dtype) if partial is None else partial
         self.root = aligned(width, dtype)
         self._slice = SLICE if width < 64 * WIDE_SLICE else WIDE_SLICE
         self.begin = self.end = 0  # the units summed so far
@@ -221,14 +234,10 @@ class TreeSum:
 
     def nodes(self) -> list[Node]:
         """What waits, from left to right: as few nodes of the tree as make up the units summed. Good after a join."""
-        found = []
-        for level in range(self._levels):
-            if is_waiting(level, True, self.begin, self.end):
-                index = (self.begin + (1 << level) - 1) >> level
-                found.append(Node(level, index, self.partial[self._levels + level]))
-            if is_waiting(level, False, self.begin, self.end):
-                found.append(Node(level, (self.end >> level) - 1, self.partial[level]))
-        return sorted(found, key=lambda node: node.units)
+        return [
+            Node(level, place, self.partial[row_of(level, place, self._levels)])
+            for level, place in tree_nodes(self.begin, self.end)
+        ]
 
     def finish(self) -> Array:
         """The root, there once the workers have joined, and good until the next push; and an empty sum."""

@@ -80,9 +80,7 @@ class Reduction:
         levels of the tree that `compute` folds itself.
         """
         key = width, plan.units.bit_length(), np.dtype(dtype)
-        if key not in self._sums:
-            self._sums[key] = self.device.tree_sum(width, plan.units, dtype)
-        total, own = self._sums[key], plan.own(self.links)
+        total, own = self._sum(key), plan.own(self.links)
         total.start(own.start)
         for wave in plan.waves:
             self.device.join()  # what is filled before it is posted must not be in use
@@ -91,15 +89,19 @@ class Reduction:
             compute(wave, rows)
             if own.stop > own.start:
                 total.push(rows, folded)
-        return total.finish() if self.links is None else self._exchanged(total, plan, width, dtype)
+        return total.finish() if self.links is None else self._exchanges[key].run(plan.ranges)
 
-    def _exchanged(self, total: Sum, plan: Plan, width: int, dtype: DTypeLike) -> Vector:
-        assert self.links is not None
-        key = width, plan.units.bit_length(), np.dtype(dtype)
+    def _sum(self, key: tuple[int, int, Any]) -> Sum:
+        """Of our units: kept, one for every width and number of levels."""
+        width, levels, dtype = key
+        most = (1 << levels) - 1
+        if self.links is None:
+            if key not in self._sums:
+                self._sums[key] = self.device.tree_sum(width, most, dtype)
+            return self._sums[key]
         if key not in self._exchanges:
-            self._exchanges[key] = Exchange(self.device, self.links, width, plan.units, dtype)
-        self.device.join()
-        return self._exchanges[key].run(total.nodes(), plan.ranges)
+            self._exchanges[key] = Exchange(self.device, self.links, width, most, dtype)
+        return self._exchanges[key].mine
 
     def gather_losses(self, losses: Vector, plan: Plan, said: float = 0.0) -> float:
         """Everybody's losses, so that all have the same mean; and the largest of what everybody said beside them."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from samebits.config import override
 from samebits.engine import checkpoint as checkpoints
+from samebits.engine.agreement import by_first, share_checkpoint
 from samebits.engine.arrays import Array
-from samebits.engine.cluster import by_first, share_checkpoint
 from samebits.engine.device import Device
 from samebits.engine.exchange import Links
 from samebits.engine.family import Family

@@ -56,8 +56,8 @@ class Workers(Pool):
     def download(self, vector: Array) -> Array:
         return vector
 
-    def tree_sum(self, width: int, most_units: int, dtype: DTypeLike) -> TreeSum:
-        return TreeSum(self, width, most_units, dtype)
+    def tree_sum(self, width: int, most_units: int, dtype: DTypeLike, partial: Array | None = None) -> TreeSum:
+        return TreeSum(self, width, most_units, dtype, partial)
 
     def optimiser(self, params: Array) -> AdamW:
         return AdamW(self, params)
