@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-arm lint bench soak fuzz coverage clean
+.PHONY: demo test test-cluster test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -53,6 +53,10 @@ bench: $(VENV)/.dev
 # Half an hour of random kills and resumes; the log goes to docs/LOG.md by hand.
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes 30
+
+# The same for groups of processes, some of which come back as another number of them: ten minutes.
+soak-cluster: $(VENV)/.dev
+	$(BIN)/python -m tests.soak_groups --kills 48
 
 # Inputs that nobody meant to give; what it finds has a command that shows it again. The table goes to docs/LOG.md.
 MINUTES ?= 10

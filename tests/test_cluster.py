@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from samebits.cli.launch import without_processes
 from samebits.engine.cluster import joined
 from samebits.errors import SamebitsError
 from tests.helpers import TIMEOUT, samebits, sets, weights_line
+from tests.soak_groups import MARK, ranks_of
 
 pytestmark = pytest.mark.cluster
 LIFE = ["train", "life", "--preset", "small", "--workers", "1"]
@@ -65,25 +65,12 @@ def test_a_run_on_three_processes_is_that_of_one(undisturbed, tmp_path):
     assert not list(tmp_path.glob("runs"))
 
 
-def ranks_of(parent):
-    """Processes that the agent started, by rank."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            variables = dict(item.split("=", 1) for item in path.read_text().split("\0") if "=" in item)
-            if variables.get("SAMEBITS_TEST") == parent and "RANK" in variables:
-                found[int(variables["RANK"])] = int(path.parent.name)
-        except OSError:
-            continue
-    return found
-
-
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_is_started_again_and_the_run_goes_on(undisturbed, victim, tmp_path):
     mark = f"{tmp_path.name}-{victim}"
     words = [*LIFE, "--steps", 400, *sets(checkpoint_every=20), "--processes", 2, "--out", "run"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "samebits", *map(str, words)], cwd=tmp_path, env={**os.environ, "SAMEBITS_TEST": mark},
+        [sys.executable, "-m", "samebits", *map(str, words)], cwd=tmp_path, env={**os.environ, MARK: mark},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
