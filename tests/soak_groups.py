@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 from samebits.bench.records import machine
 from tests.helpers import TIMEOUT, sets, weights_line
-from tests.soak import CADENCE, left_behind, live, pace
+from tests.soak import CADENCE, left_behind, live
 
 SIZES, WORKERS = (1, 2, 3, 4, 5), (1, 2)
-TASKS = ("checkerboard", "boolean", "gpt")
+STEPS = {"checkerboard": 400, "boolean": 150, "gpt": 400}  # some ten seconds each, checkpoints included
 HARM = ("a rank", "rank 0", "rank 0, writing", "machine")
 MARK = "SAMEBITS_TEST"  # a variable that tells the processes of one group from all others
 
@@ -124,18 +124,15 @@ def trial(task: str, steps: int, seed: int, folder: Path) -> tuple[list[Life], b
     return lives, same and left_behind(run) == left_behind(folder / "straight")
 
 
-def soak(kills: int, seed: int, work: float) -> bool:
+def soak(kills: int, seed: int) -> bool:
     facts = machine()
     print(f"{kills} kills, seed {seed}, {facts['cpu']}, {facts['cores']} cores, commit {facts['commit']}.\n")
     print(f"| task | steps | processes in turn | {' | '.join(HARM)} | bits |")
     print("|---" * (4 + len(HARM)) + "|", flush=True)
     good, total, rounds = True, 0, 0
-    paces: dict[str, float] = {}
     while total < kills:
-        for task in TASKS:
+        for task, steps in STEPS.items():
             with tempfile.TemporaryDirectory(prefix="samebits-soak-") as name:
-                paces[task] = paces.get(task) or pace(task, Path(name))
-                steps = max(40, min(5000, int(work * paces[task])))
                 lives, same = trial(task, steps, seed + rounds, Path(name))
             counted = Counter(kind for life in lives for kind in life.harm)
             good, total = good and same, total + counted.total()
@@ -150,9 +147,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=48, help="at least so many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=float, default=8, help="seconds of undisturbed training a run")
     given = parser.parse_args()
-    sys.exit(0 if soak(given.kills, given.seed, given.work) else 1)
+    sys.exit(0 if soak(given.kills, given.seed) else 1)
 
 
 if __name__ == "__main__":
