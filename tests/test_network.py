@@ -12,7 +12,7 @@ from tests.helpers import TIMEOUT, sets, weights_line
 from tests.network.machines import Machines, ended
 
 pytestmark = pytest.mark.network
-LIFE = ["train", "life", "--preset", "small", "--workers", "1"]
+LIFE = ["-m", "samebits", "train", "life", "--preset", "small", "--workers", "1"]
 CUT = 20.0  # seconds
 
 
@@ -23,9 +23,10 @@ CUT = 20.0  # seconds
 @pytest.mark.parametrize("count", [2, 4])
 def test_machines_end_with_the_weights_of_one(count, task, more, tmp_path):
     alone = api.train(task, preset="small", workers=1, steps=6, out=tmp_path / "alone", **more)
-    words = ["train", task, "--preset", "small", "--workers", "1", "--steps", "6", *sets(**more), "--out", "run"]
+    words = ["-m", "samebits", "train", task, "--preset", "small", "--workers", "1", "--steps", "6"]
+    words += map(str, [*sets(**more), "--out", "run"])
     with Machines(count) as machines:
-        found = ended(machines.torchrun(list(map(str, words)), tmp_path, "equal"), TIMEOUT)
+        found = ended(machines.torchrun(words, tmp_path, "equal"), TIMEOUT)
     assert [code for code, _, _ in found] == [0] * count, found
     assert weights_line("".join(out for _, out, _ in found)) == alone.outcome.weights
     assert (tmp_path / "run/metrics.csv").read_bytes() == (tmp_path / "alone/metrics.csv").read_bytes()

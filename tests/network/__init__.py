@@ -1,1 +1,1 @@
-"""Machines that are not there: network namespaces, and a switch between them with a rate, a delay and a cut (Linux, root)."""
+"""Machines that are not there: network namespaces, and a switch between them that is slow and can be cut. For root."""

@@ -95,13 +95,14 @@ class Machines:
         )  # fmt: skip
 
     def torchrun(self, words: list[str], cwd: Path, job: str, restarts: int = 3) -> list[subprocess.Popen[str]]:
-        """What a user types on every machine: samebits with these words, one process each."""
+        """What a user types on every machine: torchrun with these words, one process each."""
         found = []
         for index in range(self.count):
             command = [
                 sys.executable, "-m", "torch.distributed.run", "--nnodes", str(self.count), "--nproc-per-node", "1",
                 "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address(0)}:{PORT}", "--rdzv-id", job,
-                "--local-addr", address(index), "--rdzv-conf", f"is_host={index == 0}", "--max-restarts", str(restarts), "-m", "samebits", *words,
+                "--local-addr", address(index), "--rdzv-conf", f"is_host={index == 0}",
+                "--max-restarts", str(restarts), *words,
             ]  # fmt: skip
             found.append(self.start(index, command, cwd))
         return found

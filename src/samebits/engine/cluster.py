@@ -106,9 +106,6 @@ class TorchLinks(Links):
     def __init__(self) -> None:
         self._torch, self.sent = package(), 0
         self.rank, self.size = rank_and_size()
-        # Its name since PyTorch 2.12, and the one before.
-        named = getattr(self._torch.distributed, "all_gather_single", None)
-        self._gather = named or self._torch.distributed.all_gather_into_tensor
         wait, distributed = timedelta(seconds=patience()), self._torch.distributed
         try:
             # torchrun's agent keeps the store, and it outlives a restart; else rank 0 does.
@@ -149,8 +146,15 @@ class TorchLinks(Links):
         self.sent += (sent.size - sizes[self.rank]) * sent.itemsize
 
     def all_gather(self, mine: Array, into: Array) -> None:
+        """Everybody sends to everybody at once: gloo's own gathering goes around a ring, and waits at every stop."""
+        distributed, rows = self._torch.distributed, into.reshape(self.size, -1)
+        others = [rank % self.size for rank in range(self.rank + 1, self.rank + self.size)]
+        rows[self.rank] = mine.reshape(-1)
         with self._guarded():
-            self._gather(self._tensor(into), self._tensor(mine))
+            waiting = [distributed.irecv(self._tensor(rows[rank]), rank) for rank in reversed(others)]
+            waiting += [distributed.isend(self._tensor(mine), rank) for rank in others]
+            for one in waiting:
+                one.wait()
         self.sent += mine.nbytes * (self.size - 1)
 
     def broadcast(self, content: Array) -> None:
