@@ -15,7 +15,6 @@ from samebits import api
 from samebits.bench.profile import profile
 from samebits.bench.records import new_record, write_record
 from samebits.bench.step_model import Network, Work, predict
-from samebits.config import override
 from samebits.engine.pool import available_cores
 from samebits.engine.trainer import resolve
 from samebits.verify.ranks import Request
@@ -27,19 +26,21 @@ TASKS: dict[str, tuple[str, dict[str, Any], int]] = {  # preset, settings, steps
     "checkerboard": ("full", {"batch_size": 32}, 10),
     "boolean": ("timing", {"batch_size": 512}, 100),
 }
+ALIKE = ("optimiser", "data", "other")  # parts of a step that are not shared
 COUNTS = (2, 4)
 COMMAND = "python -m tests.network.measure"
 
 
 def work_of(task: str, preset: str, settings: dict[str, Any], steps: int) -> Work:
-    """One process with one worker: what a step costs, and what of it travels."""
+    """One process: what a step costs a core while all cores are busy, and what of it travels."""
     family, _, config = api.configure(task, preset, settings)
-    found = profile(family, config, 1, steps)
-    alike = sum(found.parts[part] for part in ("optimiser", "data", "other"))
-    config = resolve(family, override(config, {}))
-    batch = family.batch(config, family.load(config), 0)
-    groups = family.groups(config, batch).tolist()
-    return Work((found.median - alike) / 1e3, alike / 1e3, 4 * family.slot_size(config), groups)
+    cores = available_cores()
+    alone, together = (profile(family, config, workers, steps) for workers in (1, cores))
+    shared = sum(time for part, time in together.parts.items() if part not in ALIKE)
+    config = resolve(family, config)
+    groups = family.groups(config, family.batch(config, family.load(config), 0)).tolist()
+    alike = sum(alone.parts[part] for part in ALIKE)
+    return Work(shared * cores / 1e3, alike / 1e3, 4 * family.slot_size(config), groups)
 
 
 def measured(count: int, task: str, preset: str, settings: dict[str, Any], steps: int) -> tuple[float, int, Network]:
@@ -64,9 +65,7 @@ def main() -> None:
             seconds, sent, network = measured(count, task, preset, settings, steps)
             expected = predict(work, network, count)
             points.append({"machines": count, "seconds": seconds, "sent": sent, "network": asdict(network)})
-            print(
-                f"{task}, {count} machines: {1e3 * seconds:.1f} ms; the model says {1e3 * expected.total:.1f}, {expected}"
-            )
+            print(f"{task} on {count}: {1e3 * seconds:.1f} ms; the model: {1e3 * expected.total:.1f} ms, {expected}")
         content = {"task": task, "preset": preset, "batch_size": settings["batch_size"], "work": asdict(work)}
         print("wrote", write_record(new_record(f"network-{task}", {**content, "points": points}, COMMAND)))
 

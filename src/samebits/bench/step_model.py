@@ -1,8 +1,9 @@
 """How long a step takes on many machines: a model of compute, bytes, bandwidth, latency and their number.
 
-A rank computes its share of the units; what all compute alike, the optimiser above all, is not shared. Slices of nodes
-go out and come in at the link's rate, the results are gathered around a ring, and the losses after them: a ring of P
-ranks waits P − 1 times for the link. docs/cluster.md has it beside what was measured (tests/network/measure.py).
+A rank computes its share of the units; what all compute alike, the optimiser above all, is not shared. Three times a
+step everybody sends to everybody (nodes, results, losses): the bytes go at the link's rate, gloo asks before it sends,
+so that a message crosses the link three times, and every message costs the time of a call. docs/cluster.md has it
+beside what was measured (tests/network/measure.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from samebits.engine.shares import shares, tree_nodes
+
+ROUNDS = 3  # in which everybody sends to everybody
+CROSSINGS = 3  # of the link by a message: may I, yes, here it is
+MESSAGE = 45e-6  # seconds to send one and to receive one: gloo, 2 to 8 ranks on 16 cores (docs/LOG.md)
 
 
 @dataclass
@@ -37,11 +42,11 @@ class Step:
 
     compute: float
     transfer: float
-    latency: float
+    waiting: float
 
     @property
     def total(self) -> float:
-        return self.compute + self.transfer + self.latency
+        return self.compute + self.transfer + self.waiting
 
 
 def predict(work: Work, network: Network, ranks: int) -> Step:
@@ -57,4 +62,5 @@ def predict(work: Work, network: Network, ranks: int) -> Step:
     out = (ranks - 1) * part * (max(nodes) + 1)
     into = part * (sum(nodes) - min(nodes)) + (ranks - 1) * part
     losses = 8 * ends[-1]
-    return Step(compute, 8 * (max(out, into) + losses) / network.bits, (2 * ranks - 1) * network.latency)
+    waiting = ROUNDS * (CROSSINGS * network.latency + (ranks - 1) * MESSAGE)
+    return Step(compute, 8 * (max(out, into) + losses) / network.bits, waiting)
