@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-cluster test-network network test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -33,6 +33,15 @@ test: lint
 # Groups of real processes: torchrun, kills, what they refuse. Two minutes; CI runs it after make test.
 test-cluster: $(VENV)/.dev
 	$(BIN)/python -m pytest -m cluster $(SPREAD)
+
+# Machines in network namespaces, and links that are slow or cut: Linux, root. Three minutes; CI runs it too.
+test-network: $(VENV)/.dev
+	$(BIN)/python -m pytest -m network
+
+# Step times there, for docs/cluster.md; on an idle machine.
+network: $(VENV)/.dev
+	$(BIN)/python -m tests.network.measure
+	$(BIN)/python tools/cluster_page.py
 
 # The canaries on an emulated ARM64 processor: Debian on x86-64 only. Fetches 160 MB into .arm the first time.
 test-arm: $(VENV)/.user

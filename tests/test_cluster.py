@@ -40,11 +40,11 @@ def free_port():
         return found.getsockname()[1]
 
 
-def by_hand(rank, size, port, *words, cwd, **env):
+def by_hand(rank, size, port, *words, cwd, before=(), **env):
     """One process of a group, started as SLURM would: with nothing but the four variables."""
     where = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     return subprocess.Popen(
-        [sys.executable, "-m", "samebits", *map(str, words)], cwd=cwd, env={**os.environ, **where, **env},
+        [*before, sys.executable, "-m", "samebits", *map(str, words)], cwd=cwd, env={**os.environ, **where, **env},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -88,6 +88,53 @@ def test_a_killed_rank_is_started_again_and_the_run_goes_on(undisturbed, victim,
     assert (tmp_path / "run/metrics.csv").read_bytes() == undisturbed[400][1]
 
 
+def test_ctrl_c_saves_the_step_and_resume_goes_on(undisturbed, tmp_path):
+    words = [*LIFE, "--steps", 400, *sets(checkpoint_every=20), "--processes", 2, "--out", "run"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "samebits", *map(str, words)], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        end = time.monotonic() + TIMEOUT
+        while not any((tmp_path / "run/checkpoints").glob("step-*")):
+            assert time.monotonic() < end
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)  # a terminal tells the command, and that its processes
+        _, problems = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130, problems
+    assert "Traceback" not in problems
+    assert "stopping after this step" in problems
+    done = samebits("resume", "run", "--processes", 3, cwd=tmp_path)
+    assert weights_line(done.stdout) == undisturbed[400][0], done.stderr
+    assert (tmp_path / "run/metrics.csv").read_bytes() == undisturbed[400][1]
+
+
+def test_other_start_checkpoints_are_refused(tmp_path):
+    """Two folders of one name, as on two machines, whose runs have come differently far."""
+    for name, steps in (("here", 8), ("there", 4)):
+        chosen = {"steps": steps, "schedule_steps": 12, "checkpoint_every": 4}
+        api.train("life", preset="small", workers=1, out=tmp_path / name / "run", **chosen)
+    port = free_port()
+    group = [
+        by_hand(rank, 2, port, "resume", "run", "--steps", 12, cwd=tmp_path / name)
+        for rank, name in enumerate(("here", "there"))
+    ]
+    (first, code), (_, other) = ended(group)
+    assert (code, other) == (2, 2)
+    assert "start checkpoint is step-4, sha256" in first[1]
+    assert "on rank 1 and step-8, sha256" in first[1]
+
+
+def test_without_pytorch_the_extra_is_named(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('not here')")
+    done = samebits(
+        *LIFE, "--processes", 2, "--out", "run", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
+    assert done.returncode == 2
+    assert "several processes need PyTorch; install the extra: pip install 'samebits[cluster]'" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_processes_that_are_not_alike_are_refused_before_the_first_step(tmp_path):
     port = free_port()
     words = [*LIFE, "--steps", 12, "--out", "run"]
@@ -113,6 +160,24 @@ def test_a_folder_that_one_rank_cannot_see_is_refused(undisturbed, tmp_path):
     (first, code), (_, other) = ended(group)
     assert (code, other) == (2, 2)
     assert "rank 1: run does not exist" in first[1]
+
+
+@pytest.mark.parametrize("local", ["0", "2"])  # apart; on one machine
+def test_without_anybody_to_start_it_again_a_lost_rank_is_said(local, tmp_path):
+    port = free_port()
+    words = [*LIFE, "--steps", 100000, *sets(checkpoint_every=20), "--out", "run"]
+    group = [by_hand(rank, 2, port, *words, cwd=tmp_path, LOCAL_WORLD_SIZE=local) for rank in range(2)]
+    end = time.monotonic() + TIMEOUT
+    while not any((tmp_path / "run/checkpoints").glob("step-*")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    group[1].kill()
+    (found, code), _ = ended(group)
+    assert code == 1
+    assert "this process lost the others (" in found[1]
+    assert "the last checkpoint is intact" in found[1]
+    assert "Traceback" not in found[1]
+    assert samebits("eval", "run", cwd=tmp_path).returncode == 0
 
 
 def test_a_rank_that_never_comes_is_counted(tmp_path):

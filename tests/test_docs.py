@@ -34,6 +34,9 @@ CANNOT_RUN = {
     "make test": "it is what runs this test",
     "make test-arm": "it downloads an ARM64 Python and emulates it",
     "make test-cluster": "it takes minutes, and CI runs it",
+    "make test-network": "it takes minutes and root, and CI runs it",
+    "make network": "it measures, for minutes, and is for root",
+    "make soak-cluster": "it takes a quarter of an hour",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make fuzz": "it takes ten minutes; test_fuzz.py runs a little of it",
@@ -47,6 +50,9 @@ CANNOT_RUN = {
     "pip install 'samebits[cluster]'": "it needs a network",
     "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
     "-m samebits train gpt --out runs/gpt": "it needs two machines; tests/test_cluster.py starts groups",
+    "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
+    "-m samebits resume runs/gpt --steps 6000": "it needs two machines; tests/test_cluster.py starts groups",
+    "export GLOO_SOCKET_IFNAME=eth0": "a shell's, and about another machine",
     "pip install '.[bpe]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }

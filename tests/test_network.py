@@ -10,6 +10,7 @@ import pytest
 import samebits as api
 from tests.helpers import TIMEOUT, sets, weights_line
 from tests.network.machines import Machines, ended
+from tests.test_cluster import by_hand, free_port
 
 pytestmark = pytest.mark.network
 LIFE = ["-m", "samebits", "train", "life", "--preset", "small", "--workers", "1"]
@@ -50,3 +51,16 @@ def test_a_cut_of_twenty_seconds_is_survived(tmp_path):
     assert [code for code, _, _ in found] == [0, 0], found
     assert weights_line("".join(out for _, out, _ in found)) == alone.outcome.weights
     assert (tmp_path / "run/metrics.csv").read_bytes() == (tmp_path / "alone/metrics.csv").read_bytes()
+
+
+def test_processes_that_do_not_see_each_other_send(tmp_path):
+    """Two containers on one machine: each has its own list of processes, so nobody can open the other's memory."""
+    alone = api.train("life", preset="small", workers=1, steps=6, out=tmp_path / "alone")
+    port, apart = free_port(), ("unshare", "--pid", "--fork", "--mount-proc")
+    words = [*LIFE[2:], "--steps", 6, "--out", "run"]
+    group = [
+        by_hand(rank, 2, port, *words, cwd=tmp_path, before=apart * rank, LOCAL_WORLD_SIZE="2") for rank in range(2)
+    ]
+    found = ended(group, TIMEOUT)
+    assert [code for code, _, _ in found] == [0, 0], found
+    assert weights_line(found[0][1]) == alone.outcome.weights

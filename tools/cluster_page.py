@@ -69,6 +69,7 @@ def draw(records: Sequence[Record]) -> Path:
                 axes.plot(RANKS, speed, line, color=colour, linewidth=1.8, label=label)
         axes.set(title=title, xlabel="ranks, one core each", xscale="log", yscale="log", ylim=(0.05, 1500))
         axes.set_xticks(RANKS, [str(ranks) for ranks in RANKS])
+        axes.set_yticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
         axes.tick_params(axis="x", labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
