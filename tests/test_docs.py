@@ -52,7 +52,6 @@ CANNOT_RUN = {
     "-m samebits train gpt --out runs/gpt": "it needs two machines; tests/test_cluster.py starts groups",
     "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
     "-m samebits resume runs/gpt --steps 6000": "it needs two machines; tests/test_cluster.py starts groups",
-    "export GLOO_SOCKET_IFNAME=eth0": "a shell's, and about another machine",
     "pip install '.[bpe]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }
