@@ -17,6 +17,7 @@ from samebits.engine.workers import Workers
 from samebits.families.logic_ca import automaton, data, gates, reference, verbs
 from samebits.families.logic_ca.circuit_report import circuit_verb
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
+from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
@@ -154,7 +155,7 @@ FAMILY = Family(
     model=LogicModel,
     probes={"rollouts of automata": rolled_out},
     report=verbs.report,
-    verbs={"render": verbs.render, "circuit": circuit_verb},
+    verbs={"render": verbs.render, "circuit": circuit_verb, "export": export},
     bench=Bench(
         flops=flops,
         traffic=traffic,
