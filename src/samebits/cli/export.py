@@ -6,7 +6,7 @@ import shlex
 import sys
 from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def export(
             f"{folder} is a {run.family.name} run; there is no export of those; try: samebits eval {folder}"
         )
     verb = run.family.verbs["export"]
-    asked = {
+    asked: dict[str, Any] = {
         "grid": parse_grid(grid) if grid else None, "test_steps": test_steps, "prove": prove, "minimise": minimise,
         "all_channels": all_channels or None, "check": checks.path("check", check) if check else None,
     }  # fmt: skip
@@ -69,7 +69,7 @@ def export(
             )
     if check and not check.is_file():
         raise SamebitsError(f"{check} is no file; --check needs one that samebits export wrote; name it")
-    told = {"name": run.task, "command": f"samebits {shlex.join(sys.argv[1:])}", "tell": say}
+    told: dict[str, Any] = {"name": run.task, "command": f"samebits {shlex.join(sys.argv[1:])}", "tell": say}
     options |= {key: value for key, value in told.items() if key in known}
     try:
         found = verb(api.load(folder, checkpoint), to, out or folder / "export", **options)

@@ -94,8 +94,8 @@ class Proof:
 
     def __str__(self) -> str:
         if self.exhaustive:
-            return f"same outputs on all 2^{self.inputs} inputs"
-        return f"same outputs on {self.patterns:,} random inputs of 2^{self.inputs}"
+            return f"same outputs on all 2^{self.inputs} inputs, each tried: a proof"
+        return f"same outputs on {self.patterns:,} random inputs of 2^{self.inputs}: a test, no proof"
 
 
 def full_circuit(config: LogicConfig, logits: Array, wires: Mapping[str, Array]) -> Circuit:

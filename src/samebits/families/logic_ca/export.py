@@ -1,4 +1,4 @@
-"""`samebits export` for automata: the learned cell, or a whole grid of it, as files for other tools, each one proved."""
+"""`samebits export` for automata: the learned cell, or a grid of it, as files for other tools, each one proved."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def export(
     circuit = smaller_circuit(model, all_channels, minimise, tell)
     cell = cell_of(model, circuit, name, command)
     lines = softness(model)
-    kept = _Kept(folder)
+    kept = Kept(folder)
     try:
         path = kept.write(chosen.file.format(name=cell.name), chosen.write(cell))
         lines.append(f"{path.name}: {len(circuit.ops):,} gates of {gates_of_a_cell(model.config):,}")
@@ -121,11 +121,11 @@ def cell_of(model: LogicModel, circuit: Circuit, name: str, command: str) -> Cel
     )
     # A path may hold what ends a comment in some language, or goes on in the next line.
     safe = tuple(printable(line).replace("*/", "* /").rstrip("\\") for line in about)
-    gates = [tuple(column.tolist()) for column in (circuit.ops, circuit.a, circuit.b)]
+    ops, a, b = (tuple(column.tolist()) for column in (circuit.ops, circuit.a, circuit.b))
     # Constants read nothing, but need a node to point at: it may be of a channel that nobody kept.
     inputs = tuple((p, c) if c in kept else (CENTRE, kept[0]) for p, c in circuit.inputs.tolist())
     outputs = tuple(int(circuit.outputs[channel]) for channel in kept)
-    return Cell(spoken, kept, inputs, *gates, outputs, config.boundary, config.fire_rate < 1, safe)
+    return Cell(spoken, kept, inputs, ops, a, b, outputs, config.boundary, config.fire_rate < 1, safe)
 
 
 def softness(model: LogicModel) -> list[str]:
@@ -147,14 +147,14 @@ def softness(model: LogicModel) -> list[str]:
 
 
 def _export_grid(
-    model: LogicModel, cell: Cell, form: Format, kept: _Kept, size: tuple[int, int], prove: bool, steps: int,
+    model: LogicModel, cell: Cell, form: Format, kept: Kept, size: tuple[int, int], prove: bool, steps: int,
     tell: Callable[[str], None],
 ) -> list[str]:  # fmt: skip
     """The grid's Verilog and its test bench with what the model's own rollout says; proved as written, or in small."""
     height, width = size
     path = kept.write(f"{cell.name}_grid.v", grid.write(cell, height, width))
     tell(f"rolling out {steps} steps for the test bench")
-    for name, content in bench.files(cell, height, width, *test_vectors(model, cell, size, steps)).items():
+    for name, content in bench.files(cell, height, width, *bench_vectors(model, cell, size, steps)).items():
         kept.write(name, content)
     if not prove:
         return []
@@ -167,18 +167,18 @@ def _export_grid(
     return [str(prove_grid(model, what, small, proved, *PROOF_GRID))]
 
 
-def test_vectors(model: LogicModel, cell: Cell, size: tuple[int, int], steps: int, seed: int = 0) -> tuple[Any, Any]:
+def bench_vectors(model: LogicModel, cell: Cell, size: tuple[int, int], steps: int, seed: int = 0) -> tuple[Any, Any]:
     """States (steps + 1, K, H·W) of the model's own rollout from random cells, and its fire masks (steps, H·W)."""
     draw = np.random.default_rng(seed)
     start = np.zeros((1, *size, model.config.channels), np.float32)
     start[0] = draw.integers(0, 2, start.shape[1:])
     fire = (draw.random((steps, *size)) < model.config.fire_rate) if cell.asynchronous else None
-    states = model.rollout(start, steps, trajectory=True, fire=fire)[:, 0, ..., list(cell.channels)]
+    states = model.rollout(start, steps, trajectory=True, fire=fire)[:, 0][..., list(cell.channels)]
     flat = np.moveaxis(states, -1, 1).reshape(steps + 1, len(cell.channels), -1).astype(np.uint8)
     return flat, None if fire is None else fire.reshape(steps, -1).astype(np.uint8)
 
 
-class _Kept:
+class Kept:
     """Files under other names until all of them are there and proved: what was exported before is not lost."""
 
     def __init__(self, folder: Path) -> None:

@@ -21,6 +21,7 @@ from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.on_fpga import fpga
 from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
@@ -155,7 +156,7 @@ FAMILY = Family(
     model=LogicModel,
     probes={"rollouts of automata": rolled_out},
     report=verbs.report,
-    verbs={"render": verbs.render, "circuit": circuit_verb, "export": export},
+    verbs={"render": verbs.render, "circuit": circuit_verb, "export": export, "fpga": fpga},
     bench=Bench(
         flops=flops,
         traffic=traffic,

@@ -13,6 +13,8 @@ more goes. A move that leaves more gates is made too now and then, or the walk w
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from samebits.engine.arrays import Array
@@ -26,7 +28,7 @@ TRIES = 12  # new gates that a move of the second kind tries as a partner
 
 
 @kernel
-def draw(state: Array, below: int) -> int:
+def draw(state: Array, below: int) -> Any:
     """A random number from 0 to below − 1 (xorshift; below is far less than 2³¹)."""
     x = state[0]
     x ^= x << SHIFT_A
@@ -37,7 +39,7 @@ def draw(state: Array, below: int) -> int:
 
 
 @kernel
-def gate_word(op: int, p: int, q: int) -> int:
+def gate_word(op: int, p: Any, q: Any) -> Any:
     """64 patterns of an operation: its number is its truth table, 8 for neither, 4 for b, 2 for a, 1 for both."""
     found = ZERO
     if op & 8:

@@ -13,9 +13,9 @@ import numpy as np
 from samebits.hardware.cell import Cell, comment
 
 RUN = """\
-Icarus:     iverilog -g2005 -o {name}_bench {name}_grid.v {name}_bench.v && vvp {name}_bench
-Verilator:  verilator --binary --timing -O3 -Wno-fatal --top-module {name}_bench {name}_grid.v {name}_bench.v
-            && obj_dir/V{name}_bench
+With Icarus: iverilog -g2005 -o {name}_bench {name}_grid.v {name}_bench.v && vvp {name}_bench
+With Verilator: verilator --binary --timing -O3 -Wno-fatal --top-module {name}_bench {name}_grid.v {name}_bench.v
+&& obj_dir/V{name}_bench
 A waveform: add +waves to the last command; {name}_bench.vcd is for GTKWave. Speed: +speed=N runs N more steps."""
 
 TEMPLATE = """\

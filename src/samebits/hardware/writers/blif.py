@@ -6,7 +6,7 @@ from samebits.hardware.cell import Cell, comment
 
 BOTH, FIRST, SECOND = (0, 1), (0,), (1,)
 # What each of the sixteen reads of a and b, and its rows.
-COVERS = (
+COVERS: tuple[tuple[tuple[int, ...], list[str]], ...] = (
     ((), []), (BOTH, ["11 1"]), (BOTH, ["10 1"]), (FIRST, ["1 1"]), (BOTH, ["01 1"]), (SECOND, ["1 1"]),
     (BOTH, ["10 1", "01 1"]), (BOTH, ["1- 1", "-1 1"]), (BOTH, ["00 1"]), (BOTH, ["00 1", "11 1"]), (SECOND, ["0 1"]),
     (BOTH, ["1- 1", "-0 1"]), (FIRST, ["0 1"]), (BOTH, ["0- 1", "-1 1"]), (BOTH, ["0- 1", "-0 1"]), ((), ["1"]),

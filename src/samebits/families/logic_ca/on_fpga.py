@@ -1,0 +1,49 @@
+"""`samebits circuit --fpga`: the learned automaton as a bitstream."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from samebits.engine.parts import Exported
+from samebits.families.logic_ca.export import Kept, cell_of, check_grid, smaller_circuit
+from samebits.families.logic_ca.model import LogicModel
+from samebits.hardware.fpga import find_device, fit
+from samebits.report.floorplan import draw_floorplan
+
+USUAL_GRID = (16, 16)
+
+
+def fpga(
+    model: LogicModel, device: str, folder: Path, *, name: str = "automaton", command: str = "",
+    grid: tuple[int, int] = USUAL_GRID, minimise: float | None = None, tell: Callable[[str], None] = lambda line: None,
+) -> Exported:  # fmt: skip
+    """Place and route a grid; the bitstream, its Verilog and its floorplan in `folder`."""
+    about = find_device(device)
+    check_grid(grid, "verilog")
+    cell = cell_of(model, smaller_circuit(model, False, minimise, tell), name, command)
+    with tempfile.TemporaryDirectory() as work:
+        found = fit(cell, device, grid, Path(work), tell)
+    used = [f"{key} {have:,} of {of:,} ({have / of:.0%})" for key, (have, of) in found.used.items()]
+    lines = [
+        f"device           {about.about}",
+        f"grid             {grid[0]}×{grid[1]} cells of {len(cell.ops)} gates and {len(cell.channels)} registers",
+        f"uses             {', '.join(used)}",
+        f"maximum clock    {found.mhz:.1f} MHz, by nextpnr's timing model",
+        f"cell updates     {found.updates / 1e9:.1f} billion a second at that clock",
+        f"largest square   {found.largest}×{found.largest} cells pack below 97 % (not routed)",
+        f"made with        {found.tools}",
+    ]
+    stem = f"{cell.name}_{device.replace('-', '_')}_{grid[0]}x{grid[1]}"
+    kept = Kept(folder)
+    try:
+        kept.write(f"{stem}.{about.bitstream}", found.bitstream)
+        kept.write(f"{stem}.v", found.verilog)
+        caption = f"{about.about}: {', '.join(used[:1])}, {found.mhz:.0f} MHz"
+        with tempfile.TemporaryDirectory() as work:
+            plan = draw_floorplan(Path(work) / "plan.png", found.places, grid, caption)
+            kept.write(f"{stem}.png", plan.read_bytes())
+        return Exported(kept.publish(), lines)
+    finally:
+        kept.clean()
