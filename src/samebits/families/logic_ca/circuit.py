@@ -195,6 +195,15 @@ def output_node(circuit: Circuit, channel: int) -> int:
     return int(circuit.outputs[channel])
 
 
+def depth_of(circuit: Circuit) -> int:
+    """Gates on the longest way from an input to an output."""
+    levels = [0] * len(circuit.inputs)
+    for op, a, b in zip(circuit.ops.tolist(), circuit.a.tolist(), circuit.b.tolist(), strict=True):
+        below = [levels[node] for node, reads in ((a, READS_A[op]), (b, READS_B[op])) if reads]
+        levels.append(1 + max(below) if below else 0)
+    return max((levels[node] for node in circuit.outputs.tolist() if node >= 0), default=0)
+
+
 def live_channels(circuit: Circuit, visible: Sequence[int] = (0,)) -> tuple[int, ...]:
     """The channels that can ever influence the visible ones, those included: a closure over time."""
     live: set[int] = set()

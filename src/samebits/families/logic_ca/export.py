@@ -17,7 +17,7 @@ from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError, nearest
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.circuit import Circuit, kept_channels, live_channels
-from samebits.families.logic_ca.minimise import Found, minimise, usual
+from samebits.families.logic_ca.minimise import minimise, usual
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.proving import LARGEST_GRID_PROOF, gates_of_a_cell, prove_cell, prove_grid
 from samebits.families.logic_ca.pruning import prune
@@ -104,7 +104,10 @@ def smaller_circuit(
     if not 0 <= seconds <= 1e6:
         raise refuse("minimise", seconds, "seconds from 0 to a million", "set --minimise")
     tell(f"minimising for {seconds:g} s, from {len(start.ops):,} gates; Ctrl-C keeps the smallest so far")
-    found: Found = lambda gates, after: tell(f"{gates:,} gates after {after:.1f} s")  # noqa: E731
+
+    def found(gates: int, depth: int, after: float) -> None:
+        tell(f"{gates:,} gates, {depth} deep, after {after:.1f} s")
+
     return minimise(start, seconds, found=found)
 
 

@@ -14,22 +14,25 @@ import numpy as np
 
 from samebits.engine import rng
 from samebits.engine.arrays import Array
-from samebits.families.logic_ca.circuit import DROPPED, Circuit, input_table, kept_channels, make_circuit
+from samebits.families.logic_ca.circuit import DROPPED, Circuit, depth_of, input_table, kept_channels, make_circuit
 from samebits.families.logic_ca.minimise_kernels import walk
 from samebits.families.logic_ca.pruning import prune
 
 TABLE_INPUTS = 14  # up to here the walk sees the whole circuit at once
 WINDOW_INPUTS = 9  # of a part of a larger one
 WINDOW_GATES = 60
-WARMTH = 80  # of 1,000 moves that add a gate so many are made: of 0 to 400 the one that found 27 gates of Life soonest
+# Hot turns and cold ones by turns: of 1,000 moves that add a gate so many are made (docs/LOG.md has what was tried).
+WARMTHS = (1000, 0)
 ROOM = 40  # gates by which a walk may grow
 TURN = 1 << 17  # words · moves between two looks at the clock: some tenths of a second
-PATIENCE = 24  # turns without a gain, after which the walk begins anew
-USUAL_TURNS = 16  # what a circuit gets without being asked for: a second or two
+PATIENCE = (
+    600  # turns without a gain, after which the walk begins anew: gains come late, 24 gates after 15 million moves
+)
+USUAL_TURNS = 24  # what a circuit gets without being asked for: a second or two
 if numba.config.DISABLE_JIT:
     TURN, USUAL_TURNS = 1 << 7, 2  # as plain Python, a hundred times slower
 
-Found = Callable[[int, float], None]  # is told of every gain: gates, seconds since the beginning
+Found = Callable[[int, int, float], None]  # is told of every gain: gates, depth, seconds since the beginning
 
 
 def usual(circuit: Circuit) -> Circuit:
@@ -40,7 +43,10 @@ def usual(circuit: Circuit) -> Circuit:
 def minimise(
     circuit: Circuit, seconds: float | None = None, turns: int | None = None, found: Found | None = None, seed: int = 0
 ) -> Circuit:
-    """The smallest circuit that computes the same, of those met in so many seconds or turns. Ctrl-C ends the search."""
+    """The smallest circuit that computes the same, of those met in so many seconds or turns; of equal ones the least deep.
+
+    Ctrl-C ends the search, and what it found is kept.
+    """
     start = best = prune(circuit)
     began = time.perf_counter()
     turn = _whole_turn if len(start.inputs) <= TABLE_INPUTS else _window_turn
@@ -48,12 +54,13 @@ def minimise(
     try:
         while len(best.ops) and not _over(turn_number, turns, began, seconds):
             number = int(rng.words((1, 1), seed, rng.Purpose.EVALUATION, step=turn_number, extra=3)[0, 0])
-            now, smallest = turn(now, number | 1)
+            now, smallest = turn(now, number | 1, WARMTHS[turn_number % len(WARMTHS)])
             turn_number, since = turn_number + 1, since + 1
-            if len(smallest.ops) < len(best.ops):
-                best, since = smallest, 0
+            gates, fewer = len(smallest.ops), len(smallest.ops) < len(best.ops)
+            if fewer or (gates == len(best.ops) and depth_of(smallest) < depth_of(best)):
+                best, since = smallest, 0 if fewer else since
                 if found:
-                    found(len(best.ops), time.perf_counter() - began)
+                    found(gates, depth_of(best), time.perf_counter() - began)
             elif since >= PATIENCE:
                 now, since = start if turn is _whole_turn else best, 0
     except KeyboardInterrupt:
@@ -67,20 +74,20 @@ def _over(turn: int, turns: int | None, began: float, seconds: float | None) -> 
     return seconds is not None and time.perf_counter() - began >= seconds
 
 
-def _whole_turn(circuit: Circuit, number: int) -> tuple[Circuit, Circuit]:
+def _whole_turn(circuit: Circuit, number: int, warmth: int) -> tuple[Circuit, Circuit]:
     """Where the walk went, and the smallest circuit it met."""
     kept = list(kept_channels(circuit))
     inputs = len(circuit.inputs)
     gates = np.column_stack([circuit.ops, circuit.a, circuit.b]).astype(np.int64)
     ends = []
-    for part, outputs in _walk(inputs, gates, circuit.outputs[kept].astype(np.int64), number):
+    for part, outputs in _walk(inputs, gates, circuit.outputs[kept].astype(np.int64), number, warmth):
         chosen = np.full(len(circuit.outputs), DROPPED)
         chosen[kept] = outputs
         ends.append(make_circuit(circuit.inputs, part[:, 0], part[:, 1], part[:, 2], chosen))
     return ends[0], prune(ends[1])
 
 
-def _walk(inputs: int, gates: Array, outputs: Array, number: int) -> list[tuple[Array, Array]]:
+def _walk(inputs: int, gates: Array, outputs: Array, number: int, warmth: int) -> list[tuple[Array, Array]]:
     """Gates (m, 3) and outputs where the walk ended, and the same of the smallest circuit it met."""
     m, words = len(gates), max(1, (1 << inputs) // 64)
     room = m + 2 * len(outputs) + ROOM
@@ -92,15 +99,15 @@ def _walk(inputs: int, gates: Array, outputs: Array, number: int) -> list[tuple[
         tables[i] = np.frombuffer(table.to_bytes(8 * words, "little"), "<u8")
     seen = np.full(words, 2**64 - 1 if inputs >= 6 else (1 << (1 << inputs)) - 1, np.uint64)
     best, best_outputs, now_outputs = now.copy(), outputs.copy(), outputs.copy()
-    sizes = np.array([inputs, m, m])
+    sizes = np.array([inputs, m, m, m])
     walk(
-        best, best_outputs, now, now_outputs, tables, seen, sizes, max(1, TURN // words), WARMTH,
+        best, best_outputs, now, now_outputs, tables, seen, sizes, max(1, TURN // words), warmth,
         np.array([number], np.uint64),
     )  # fmt: skip
     return [(now[: sizes[1]], now_outputs), (best[: sizes[2]], best_outputs)]
 
 
-def _window_turn(circuit: Circuit, number: int) -> tuple[Circuit, Circuit]:
+def _window_turn(circuit: Circuit, number: int, warmth: int) -> tuple[Circuit, Circuit]:
     """Walk through one part of the circuit, and put back what became of it."""
     n, nodes = len(circuit.inputs), len(circuit.inputs) + len(circuit.ops)
     leaves, inside = _window(circuit, np.random.default_rng(number))
@@ -113,7 +120,7 @@ def _window_turn(circuit: Circuit, number: int) -> tuple[Circuit, Circuit]:
     place = {node: i for i, node in enumerate([*leaves, *inside])}
     gates = [(int(circuit.ops[i]), place[int(circuit.a[i])], place[int(circuit.b[i])]) for i in np.subtract(inside, n)]
     ends = np.array([place[root] for root in roots], np.int64)
-    _, (part, outputs) = _walk(len(leaves), np.array(gates, np.int64), ends, number)
+    _, (part, outputs) = _walk(len(leaves), np.array(gates, np.int64), ends, number, warmth)
     if len(part) >= len(inside):
         return circuit, circuit
     smaller = prune(_put_back(circuit, leaves, inside, part, dict(zip(roots, outputs.tolist(), strict=True))))

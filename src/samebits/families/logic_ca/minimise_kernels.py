@@ -198,6 +198,19 @@ def sorted_gates(gates: Array, n: int, m: int, order: Array, state: Array) -> No
 
 
 @kernel
+def depth_of(gates: Array, outs: Array, n: int, m: int, levels: Array) -> int:
+    """Gates on the longest way to an output."""
+    for node in range(n):
+        levels[node] = 0
+    for g in range(m):
+        levels[n + g] = 1 + max(levels[gates[g, 1]], levels[gates[g, 2]])
+    found = 0
+    for c in range(outs.size):
+        found = max(found, levels[outs[c]])
+    return found
+
+
+@kernel
 def fits(p: Array, q: Array, on: Array, off: Array) -> int:
     """Which operation of p and q is `on` there and not `off` there: its ones, 16 × its zeros; −1 if none is."""
     ones = zeros = 0
@@ -234,7 +247,7 @@ def walk(
 ) -> int:  # fmt: skip
     """`moves` moves from the circuit in gates and outs; the smallest met is left in best. Returns the moves made.
 
-    sizes: inputs, gates of the walk's circuit, gates of the best. tables has the inputs' words in its first n rows;
+    sizes: inputs, gates of the walk's circuit, gates and depth of the best; of equal ones the least deep counts. tables has the inputs' words in its first n rows;
     seen (W,) is 1 where a pattern counts. warmth: of 1,000 moves that add a gate, so many are made.
     """
     n, m = sizes[0], sizes[1]
@@ -334,9 +347,11 @@ def walk(
         outs[:] = trial_outs
         m = left
         run_from(tables, gates, n, 0, m)
-        if m < sizes[2]:
-            best[:m] = gates[:m]
-            best_outs[:] = outs
-            sizes[2] = m
+        if m <= sizes[2]:
+            depth = depth_of(gates, outs, n, m, work[0])
+            if m < sizes[2] or depth < sizes[3]:
+                best[:m] = gates[:m]
+                best_outs[:] = outs
+                sizes[2], sizes[3] = m, depth
     sizes[1] = m
     return moves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from samebits.families.logic_ca.circuit import READS_A, READS_B, Circuit
+from samebits.families.logic_ca.circuit import Circuit, depth_of
 from samebits.hardware.cell import Cell
 from samebits.hardware.tools import luts
 from samebits.hardware.writers import aiger, blif
@@ -21,11 +21,3 @@ def size_of(circuit: Circuit, cell: Cell) -> Size:
     """`cell` is the circuit with its names."""
     found = luts(blif.write(cell))
     return Size(len(circuit.ops), len(aiger.graph_of(cell)[0].ands), depth_of(circuit), found[0] if found else None)
-
-
-def depth_of(circuit: Circuit) -> int:
-    levels = [0] * len(circuit.inputs)
-    for op, a, b in zip(circuit.ops.tolist(), circuit.a.tolist(), circuit.b.tolist(), strict=True):
-        below = [levels[node] for node, reads in ((a, READS_A[op]), (b, READS_B[op])) if reads]
-        levels.append(1 + max(below) if below else 0)
-    return max((levels[node] for node in circuit.outputs.tolist() if node >= 0), default=0)
