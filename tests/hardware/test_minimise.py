@@ -5,7 +5,7 @@ import pytest
 
 from samebits.families.logic_ca import minimise as minimising
 from samebits.families.logic_ca.circuit import DROPPED, equivalent, kept_channels
-from samebits.families.logic_ca.minimise import minimise, usual
+from samebits.families.logic_ca.minimise import least_gates, minimise, usual
 from samebits.families.logic_ca.pruning import prune
 from tests.families.logic_ca.test_circuit import assert_same, random_circuit
 from tests.hardware.models import learned
@@ -66,6 +66,13 @@ def test_an_interrupted_search_keeps_what_it_found(monkeypatch):
     found = minimise(before, seconds=1000, found=lambda *gain: told.append(gain))
     assert len(turns) == 3
     assert len(found.ops) == told[-1][0] < len(before.ops)
+
+
+def test_where_no_gate_can_go_nothing_is_searched(monkeypatch):
+    monkeypatch.setattr(minimising, "_whole_turn", None)
+    before = prune(learned("checkerboard").pruned, (0,))
+    assert len(before.ops) == least_gates(before) == 3  # four inputs, all needed
+    assert len(usual(before).ops) == 3
 
 
 def test_nothing_is_searched_where_nothing_is_left():
