@@ -13,7 +13,6 @@ from samebits.checks import refuse
 from samebits.engine.params import weights_hash
 from samebits.engine.parts import Exported
 from samebits.engine.rng import Purpose
-from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError, nearest
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.circuit import Circuit, kept_channels, live_channels
@@ -26,6 +25,7 @@ from samebits.hardware.cell import Cell
 from samebits.hardware.formats import FORMATS, Format
 from samebits.hardware.proof import MISSING, solver_is_there
 from samebits.hardware.readers import verilog as read_verilog
+from samebits.hardware.tools import version_of
 from samebits.hardware.writers import bench, grid
 from samebits.printing import printable, shown
 
@@ -118,7 +118,7 @@ def cell_of(model: LogicModel, circuit: Circuit, name: str, command: str) -> Cel
     about = (
         f"{name}: one cell of a learned automaton, {len(circuit.ops)} gates of {gates_of_a_cell(config)}",
         f"weights sha256:{weights_hash(model.weights)}",
-        f"samebits {made_with()['samebits']}" + (f": {command}" if command else ""),
+        f"samebits {version_of('samebits')}" + (f": {command}" if command else ""),
         f"outside the grid: {config.boundary}; a cell takes its next state with probability {config.fire_rate:g}",
         "cK_NW is channel K of the north-west neighbour, cK_C of the cell itself, cK_next what it becomes",
     )

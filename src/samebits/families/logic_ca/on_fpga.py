@@ -10,6 +10,7 @@ from samebits.engine.parts import Exported
 from samebits.families.logic_ca.export import Kept, cell_of, check_grid, smaller_circuit
 from samebits.families.logic_ca.model import LogicModel
 from samebits.hardware.fpga import find_device, fit
+from samebits.hardware.tools import require
 from samebits.report.floorplan import draw_floorplan
 
 USUAL_GRID = (16, 16)
@@ -22,6 +23,8 @@ def fpga(
     """Place and route a grid; the bitstream, its Verilog and its floorplan in `folder`."""
     about = find_device(device)
     check_grid(grid, "verilog")
+    require("pyosys", "pyosys", "hardware")
+    require(about.module, about.module.replace("_", "-"), "fpga")
     cell = cell_of(model, smaller_circuit(model, False, minimise, tell), name, command)
     with tempfile.TemporaryDirectory() as work:
         found = fit(cell, device, grid, Path(work), tell)

@@ -1,0 +1,83 @@
+"""Exported files run by others: a C compiler, Verilator, Icarus, yosys and nextpnr. Bit for bit as the rollout."""
+
+import numpy as np
+import pytest
+
+from samebits.config import override
+from samebits.families.logic_ca import export
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.on_fpga import fpga
+from samebits.errors import SamebitsError
+from samebits.hardware import programs
+from samebits.hardware.writers import bench
+from tests.hardware.models import drawn, learned, smaller
+
+pytestmark = pytest.mark.hardware
+
+
+def wrapped(model, boundary):
+    return LogicModel(override(model.config, {"boundary": boundary}), model.weights, model.constants)
+
+
+# Both boundaries, all cells at once and by fire masks.
+CASES = {
+    "life, periodic": (learned("life"), smaller("life")),
+    "checkerboard, zeros": (learned("checkerboard"), smaller("checkerboard")),
+    "asynchronous, zeros": (learned("checkerboard-async"), smaller("checkerboard-async")),
+    "asynchronous, periodic": (wrapped(learned("checkerboard-async"), "periodic"), smaller("checkerboard-async")),
+}
+
+
+@pytest.mark.parametrize(("simulator", "size", "steps"), [("verilator", (64, 64), 1000), ("icarus", (12, 17), 100)])
+@pytest.mark.parametrize(("model", "circuit"), CASES.values(), ids=CASES)
+def test_simulated_grids_are_the_rollout(model, circuit, simulator, size, steps, tmp_path):
+    cell = export.cell_of(model, circuit, "thing", "")
+    states, fire = export.bench_vectors(model, cell, size, steps)
+    words = programs.build_simulation(cell, size, states, fire, simulator, tmp_path)
+    checks = (steps + 1) * len(cell.channels) + size[0] * size[1] * len(cell.channels)
+    assert f"thing: 0 of {checks} comparisons wrong" in programs.run_simulation(words, tmp_path)
+    for seed in (1, 2):  # other starts, and masks, for the same program
+        states, fire = export.bench_vectors(model, cell, size, steps, seed)
+        for name, content in bench.files(cell, *size, states, fire).items():
+            (tmp_path / name).write_bytes(content)
+        assert f"thing: 0 of {checks} comparisons wrong" in programs.run_simulation(words, tmp_path)
+
+
+def test_a_simulator_notices_a_wrong_state(tmp_path):
+    model = learned("life")
+    cell = export.cell_of(model, smaller("life"), "thing", "")
+    states, fire = export.bench_vectors(model, cell, (8, 9), 5)
+    states[3, 0, 17] ^= 1
+    words = programs.build_simulation(cell, (8, 9), states, fire, "icarus", tmp_path)
+    with pytest.raises(SamebitsError, match="1 of 78 comparisons wrong"):
+        programs.run_simulation(words, tmp_path)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (5, 70), (3, 3), (9, 128), (70, 63)])
+@pytest.mark.parametrize(("model", "circuit"), CASES.values(), ids=CASES)
+def test_the_c_header_is_the_rollout(model, circuit, size, tmp_path):
+    cell = export.cell_of(model, circuit, "thing", "")
+    states, fire = export.bench_vectors(model, cell, size, 40)
+    masks = None if fire is None else fire.reshape(40, *size)
+    K = len(cell.channels)
+    found, _ = programs.run_c(programs.build_c(cell, tmp_path), states[0].reshape(K, *size), 40, masks)
+    np.testing.assert_array_equal(found.reshape(K, -1), states[-1])
+
+
+def test_the_c_header_of_random_gates_compiles(tmp_path):
+    for name in ("zeros", "life", "asynchronous"):
+        model = drawn(name, 2)
+        cell = export.cell_of(model, model.pruned, "thing", "")
+        programs.build_c(cell, tmp_path)
+
+
+@pytest.mark.parametrize("device", ["ice40-hx8k", "ecp5-85k"])
+@pytest.mark.parametrize("task", ["life", "checkerboard"])
+def test_place_and_route(task, device, tmp_path):
+    found = fpga(learned(task), device, tmp_path / "out", name=task, grid=(12, 12), tell=print)
+    print("\n".join(found.lines))
+    assert any(line.startswith("maximum clock") for line in found.lines)
+    bitstream, verilog, picture = found.paths
+    assert bitstream.stat().st_size > 100_000
+    assert "module" in verilog.read_text()
+    assert picture.read_bytes().startswith(b"\x89PNG")
