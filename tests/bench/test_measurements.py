@@ -74,7 +74,7 @@ def test_no_time_is_recorded_for_tables_that_differ(monkeypatch):
 
 
 def test_what_is_measured_can_be_found():
-    assert list(measurements()) == ["distances", "sampling", "packed"]
+    assert list(measurements()) == ["distances", "sampling", "packed", "hardware"]
     for name, found in measurements().items():
         assert find(found.measure).__name__ == name
 
@@ -135,7 +135,9 @@ def test_an_unknown_name_lists_everything(tmp_path):
     assert done.returncode == 2
     assert "nothing called 'distance' to measure; did you mean distances" in done.stderr
     tasks = [task for family in discover().values() for task in family.tasks]
-    assert all(name in done.stderr.partition("known: ")[2] for name in [*tasks, "distances", "sampling", "packed"])
+    assert all(
+        name in done.stderr.partition("known: ")[2] for name in [*tasks, "distances", "sampling", "packed", "hardware"]
+    )
 
 
 def test_everything_is_what_was_made_for_timing_or_full():

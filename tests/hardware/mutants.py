@@ -54,8 +54,8 @@ def _number(raw, draw):
 
 def _delta(raw, draw):
     """The lowest bit of a byte of the and-gates: an inverter more or less, or one too many, which is refused."""
-    head, _, rest = raw.partition(b"\n")
-    _, _, _, _, outputs, ands = head.split()
+    head = raw.partition(b"\n")[0]
+    outputs = head.split()[4]
     start = len(head) + 1
     for _ in range(int(outputs)):
         start = raw.index(b"\n", start) + 1

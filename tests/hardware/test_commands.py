@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,19 +10,12 @@ import pytest
 from samebits import api
 from samebits.engine.params import views, weights_hash
 from samebits.families import find_preset
-from samebits.families.logic_ca import minimise
 from samebits.families.logic_ca.config import gate_count
 from samebits.hardware import fpga, tools
 from samebits.hardware.formats import FORMATS
 from tests.forge import forge
 from tests.hardware.models import GATES
 from tests.helpers import samebits_here, snapshot
-
-
-@pytest.fixture(autouse=True)
-def short_search(monkeypatch):
-    monkeypatch.setattr(minimise, "USUAL_TURNS", 2)
-    monkeypatch.setattr(minimise, "USUAL_SEEDS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +63,7 @@ def test_a_grid_comes_with_a_bench_and_is_proved_as_written(life, tmp_path):
     lines = (tmp_path / "life_states.mem").read_text().split()
     assert len(lines) == 4
     states = [np.array([int(line, 16) >> i & 1 for i in range(30)]).reshape(5, 6) for line in lines]
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in pairwise(states):
         around = sum(np.roll(before, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1)) - before
         np.testing.assert_array_equal(after, (around == 3) | ((around == 2) & (before == 1)))
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.families.logic_ca import export
+from samebits.errors import SamebitsError
+from samebits.families.logic_ca import export, measure_hardware
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.on_fpga import fpga
-from samebits.errors import SamebitsError
 from samebits.hardware import programs
 from samebits.hardware.writers import bench
 from tests.hardware.models import drawn, learned, smaller
@@ -15,23 +15,25 @@ from tests.hardware.models import drawn, learned, smaller
 pytestmark = pytest.mark.hardware
 
 
-def wrapped(model, boundary):
-    return LogicModel(override(model.config, {"boundary": boundary}), model.weights, model.constants)
+# Task and boundary: all cells at once and by fire masks, on a torus and with zeros outside.
+CASES = [
+    ("life", "periodic"),
+    ("checkerboard", "zeros"),
+    ("checkerboard-async", "zeros"),
+    ("checkerboard-async", "periodic"),
+]
 
 
-# Both boundaries, all cells at once and by fire masks.
-CASES = {
-    "life, periodic": (learned("life"), smaller("life")),
-    "checkerboard, zeros": (learned("checkerboard"), smaller("checkerboard")),
-    "asynchronous, zeros": (learned("checkerboard-async"), smaller("checkerboard-async")),
-    "asynchronous, periodic": (wrapped(learned("checkerboard-async"), "periodic"), smaller("checkerboard-async")),
-}
+def case(task, boundary):
+    model = learned(task)
+    model = LogicModel(override(model.config, {"boundary": boundary}), model.weights, model.constants)
+    return model, export.cell_of(model, smaller(task), "thing", "")
 
 
 @pytest.mark.parametrize(("simulator", "size", "steps"), [("verilator", (64, 64), 1000), ("icarus", (12, 17), 100)])
-@pytest.mark.parametrize(("model", "circuit"), CASES.values(), ids=CASES)
-def test_simulated_grids_are_the_rollout(model, circuit, simulator, size, steps, tmp_path):
-    cell = export.cell_of(model, circuit, "thing", "")
+@pytest.mark.parametrize(("task", "boundary"), CASES)
+def test_simulated_grids_are_the_rollout(task, boundary, simulator, size, steps, tmp_path):
+    model, cell = case(task, boundary)
     states, fire = export.bench_vectors(model, cell, size, steps)
     words = programs.build_simulation(cell, size, states, fire, simulator, tmp_path)
     checks = (steps + 1) * len(cell.channels) + size[0] * size[1] * len(cell.channels)
@@ -54,9 +56,9 @@ def test_a_simulator_notices_a_wrong_state(tmp_path):
 
 
 @pytest.mark.parametrize("size", [(64, 64), (5, 70), (3, 3), (9, 128), (70, 63)])
-@pytest.mark.parametrize(("model", "circuit"), CASES.values(), ids=CASES)
-def test_the_c_header_is_the_rollout(model, circuit, size, tmp_path):
-    cell = export.cell_of(model, circuit, "thing", "")
+@pytest.mark.parametrize(("task", "boundary"), CASES)
+def test_the_c_header_is_the_rollout(task, boundary, size, tmp_path):
+    model, cell = case(task, boundary)
     states, fire = export.bench_vectors(model, cell, size, 40)
     masks = None if fire is None else fire.reshape(40, *size)
     K = len(cell.channels)
@@ -81,3 +83,15 @@ def test_place_and_route(task, device, tmp_path):
     assert bitstream.stat().st_size > 100_000
     assert "module" in verilog.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_exported_is_timed_beside_our_simulator(monkeypatch):
+    monkeypatch.setattr(measure_hardware, "CELL_UPDATES", 1000)
+    monkeypatch.setattr(measure_hardware, "VERILATOR_STEPS", 10)
+    found = measure_hardware.measured(learned("life"), sides=(16,), verilated=16)
+    assert {row["system"] for row in found.rows} == {"samebits", "C, cc -O3", "Verilator"}
+    assert "not installed" not in found.proof
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    found = measure_hardware.measured(learned("life"), sides=(16,))
+    assert {row["system"] for row in found.rows} == {"samebits"}
+    assert "verilator is not installed, and not timed" in found.proof

@@ -65,7 +65,8 @@ def export(
     for key in options:
         if key not in known:
             raise SamebitsError(
-                f"--{key.replace('_', '-')} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
+                f"--{key.replace('_', '-')} is not for {run.task}: a {run.family.name} run has no such option; "
+                "leave it out"
             )
     if check and not check.is_file():
         raise SamebitsError(f"{check} is no file; --check needs one that samebits export wrote; name it")

@@ -129,7 +129,8 @@ def check_names(what: str, found: Network, inputs: Sequence[str], outputs: Seque
         if sorted(have) != sorted(want):
             other = sorted(set(have) ^ set(want))[:1] or ["a name twice"]
             raise SamebitsError(
-                f"{what} has {len(have)} {kind} and the model has {len(want)}; {shown(other[0])} is not in both; export again"
+                f"{what} has {len(have)} {kind} and the model has {len(want)}; {shown(other[0])} is not in both; "
+                "export again"
             )
 
 

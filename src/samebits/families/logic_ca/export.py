@@ -35,6 +35,10 @@ TEST_STEPS = 32
 SURE = 0.9  # a gate whose operation has less than this is called soft
 GAP = 0.1  # a soft rollout that ends so far from the hard one is worth a warning
 GAP_SAMPLES = 4
+WARNING = (
+    "warning: the gates are still soft; the hard circuit is exported, which is not what the loss saw; "
+    "train on, or take another --checkpoint"
+)
 UNPROVED = "not proved: " + MISSING
 
 
@@ -140,12 +144,13 @@ def softness(model: LogicModel) -> list[str]:
     start = data.start_grids(config, GAP_SAMPLES, Purpose.EVALUATION, 0)
     ends = [model.rollout(start, config.ca_steps, soft=way, workers=1) for way in (True, False)]
     gap = float(np.abs(ends[0] - ends[1])[..., : config.target_channels].max())
-    told = f"{soft:,} of {len(logits):,} gates are less than {SURE:.0%} decided; soft and hard rollouts differ by {gap:.2g}"
+    told = f"{soft:,} of {len(logits):,} gates are less than {SURE:.0%} decided; soft and hard rollouts "
+    told += f"differ by {gap:.2g}"
     if gap <= GAP:
         return [told]
     return [
         told,
-        "warning: the gates are still soft; the hard circuit is exported, which is not what the loss saw; train on",
+        WARNING,
     ]
 
 

@@ -170,7 +170,11 @@ FAMILY = Family(
             "packed": Measurement(
                 "the learned Life rule, 64 cells a word, beside the model itself",
                 f"{__package__}.measure_packed:packed",
-            )
+            ),
+            "hardware": Measurement(
+                "the exported Life rule as C and in Verilator, beside the packed simulator",
+                f"{__package__}.measure_hardware:hardware",
+            ),
         },
         parts={"pull_back_worker": "merge"},
     ),

@@ -44,7 +44,7 @@ Found = Callable[[int, int, float], None]  # is told of every gain: gates, depth
 
 
 def usual(circuit: Circuit) -> Circuit:
-    """The same for everybody: a fixed number of moves, whatever the clock says. A walk may be unlucky; the best counts."""
+    """The same for everybody: a fixed number of moves, whatever the clock says. The best of a few walks."""
     found = (minimise(circuit, turns=USUAL_TURNS, seed=seed) for seed in range(USUAL_SEEDS))
     return min(found, key=lambda one: (len(one.ops), depth_of(one)))
 
@@ -59,7 +59,7 @@ def least_gates(circuit: Circuit) -> int:
 def minimise(
     circuit: Circuit, seconds: float | None = None, turns: int | None = None, found: Found | None = None, seed: int = 0
 ) -> Circuit:
-    """The smallest circuit that computes the same, of those met in so many seconds or turns; of equal ones the least deep.
+    """The smallest circuit that computes the same, of those met in so many seconds or turns; the least deep of equals.
 
     Ctrl-C ends the search, and what it found is kept.
     """

@@ -247,8 +247,9 @@ def walk(
 ) -> int:  # fmt: skip
     """`moves` moves from the circuit in gates and outs; the smallest met is left in best. Returns the moves made.
 
-    sizes: inputs, gates of the walk's circuit, gates and depth of the best; of equal ones the least deep counts. tables has the inputs' words in its first n rows;
-    seen (W,) is 1 where a pattern counts. warmth: of 1,000 moves that add a gate, so many are made.
+    sizes: inputs, gates of the walk's circuit, gates and depth of the best (the least deep of equals). tables has the
+    inputs' words in its first n rows; seen (W,) is 1 where a pattern counts. warmth: of 1,000 moves that add a gate, so
+    many are made.
     """
     n, m = sizes[0], sizes[1]
     M, W = gates.shape[0], tables.shape[1]

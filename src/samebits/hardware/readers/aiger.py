@@ -1,4 +1,4 @@
-"""Binary AIGER 1.9, latches included: a latch is an input by its symbol, and the output `symbol'` is what it becomes."""
+"""Binary AIGER 1.9: a latch is an input by its symbol, and the output `symbol'` is what it becomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The C header: the statements of its one loop over words. Which neighbour is read is taken from the load, not its name."""
+"""The C header: the statements of its loop over words. Which neighbour is read the load says, not the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens and expressions that Verilog and C have in common: ~ & ^ |, with vectors as lists of nodes, lowest bit first."""
+"""Tokens and expressions that Verilog and C have in common: ~ & ^ |. Vectors are lists of nodes, lowest bit first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Reader:
             found = pattern.match(text, at)
             if not found or found.end() == at:
                 raise SamebitsError(
-                    f"{what}, line {line}: {shown(text[at : at + 20])} is nothing that an exported file has; export again"
+                    f"{what}, line {line}: {shown(text[at : at + 20])} is nothing that an exported file has; "
+                    "export again"
                 )
             if found.lastgroup:
                 self.tokens.append(found[0])

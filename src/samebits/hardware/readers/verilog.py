@@ -9,8 +9,7 @@ from __future__ import annotations
 from samebits.hardware.network import Network
 from samebits.hardware.readers.expressions import MOST_BITS, Reader, Value
 
-TOKEN = r"(?P<space>\s+|//[^\n]*)|(?P<word>[0-9]+'b[01]+|[A-Za-z_]\w*|[0-9]+|<=|[@=(){}\[\]:;,~&|^])"
-TOKEN = TOKEN.replace("?P<space>", "?:")
+TOKEN = r"(?:\s+|//[^\n]*)|(?P<word>[0-9]+'b[01]+|[A-Za-z_]\w*|[0-9]+|<=|[@=(){}\[\]:;,~&|^])"
 
 
 def read(raw: bytes) -> Network:
@@ -149,7 +148,7 @@ class _Module(Reader):
         return found
 
     def _always(self) -> None:
-        """always @(posedge clk) begin if (a) r <= v; else if (b) r <= w; … end: a register without a case keeps its value."""
+        """always @(posedge clk) begin if (a) r <= v; else if (b) r <= w; … end: without a case a value stays."""
         for word in ("@", "(", "posedge"):
             self.take(word)
         clock = self.name()

@@ -18,6 +18,11 @@ With Verilator: verilator --binary --timing -O3 -Wno-fatal --top-module {name}_b
 && obj_dir/V{name}_bench
 A waveform: add +waves to the last command; {name}_bench.vcd is for GTKWave. Speed: +speed=N runs N more steps."""
 
+FIRE = """\
+  reg [{N1}:0] fire = 0;
+  reg [{N1}:0] masks [0:{last}];
+"""
+
 TEMPLATE = """\
 `timescale 1ns/1ns
 module {name}_bench;
@@ -71,7 +76,7 @@ def files(cell: Cell, height: int, width: int, states: Any, fire: Any) -> dict[s
     ks = range(K)
     text = TEMPLATE.format(
         name=name, K1=K - 1, N1=N - 1, steps=steps, last_state=(steps + 1) * K - 1, checks=(steps + 1) * K + N * K,
-        fire_declared=f"  reg [{N - 1}:0] fire = 0;\n  reg [{N - 1}:0] masks [0:{steps - 1}];\n" if fire is not None else "",
+        fire_declared=FIRE.format(N1=N - 1, last=steps - 1) if fire is not None else "",
         fire_port=".fire(fire), " if fire is not None else "",
         fire_read=f'    $readmemh("{name}_fire.mem", masks);\n' if fire is not None else "",
         fire_set=f"      if (t < {steps}) fire = masks[t];\n" if fire is not None else "",

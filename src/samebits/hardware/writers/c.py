@@ -42,7 +42,8 @@ static inline uint64_t *{name}_word(uint64_t *state, size_t height, size_t width
 static inline int {name}_get(uint64_t *state, size_t height, size_t width, size_t plane, size_t y, size_t x) {{
   return *{name}_word(state, height, width, plane, y, x) >> x % 64 & 1;
 }}
-static inline void {name}_put(uint64_t *state, size_t height, size_t width, size_t plane, size_t y, size_t x, int bit) {{
+static inline void {name}_put(uint64_t *state, size_t height, size_t width, size_t plane, size_t y, size_t x,
+                              int bit) {{
   uint64_t *word = {name}_word(state, height, width, plane, y, x), one = UINT64_C(1) << x % 64;
   *word = bit ? *word | one : *word & ~one;
 }}
@@ -78,7 +79,8 @@ static void {name}_border(uint64_t *p, size_t height, size_t width) {{
 static void {name}_step(uint64_t *after, uint64_t *before, size_t height, size_t width, const uint64_t *fire) {{
   const size_t stride = {name}_stride(width), words = stride - 2, plane = {name}_plane(height, width);
   for (size_t k = 0; k < {NAME}_CHANNELS; k++) {name}_border(before + k * plane, height, width);
-  for (size_t y = 1; y <= height; y++) {name}_row(after + y * stride + 1, before + y * stride + 1, words, stride, plane);
+  for (size_t y = 1; y <= height; y++)
+    {name}_row(after + y * stride + 1, before + y * stride + 1, words, stride, plane);
   for (size_t k = 0; k < {NAME}_CHANNELS; k++)
     for (size_t y = 1; y <= height; y++)
       for (size_t i = 0; i < words; i++) {{
@@ -98,8 +100,10 @@ WRAP = """\
 def write(cell: Cell) -> bytes:
     names, periodic = cell.node_names(), cell.boundary == PERIODIC
     places = {channel: k for k, channel in enumerate(cell.channels)}
+    named = {node for op, a, b in cell.gates for node, name in ((a, "{a}"), (b, "{b}")) if name in OPERATIONS[op]}
+    loaded = [spot for node, spot in enumerate(cell.inputs) if node in named or node in cell.outputs]
     body = []
-    for position, channel in cell.inputs:
+    for position, channel in loaded:
         dy, dx = position // 3 - 1, position % 3 - 1
         load = f"{cell.name}_{COLUMNS[dx]}(c{channel} + at{ROWS[dy]})"
         body.append(f"const uint64_t {port_name(position, channel)} = {load};")
@@ -110,7 +114,7 @@ def write(cell: Cell) -> bytes:
     body += [
         f"{next_name(channel)}[at] = {names[node]};" for channel, node in zip(cell.channels, cell.outputs, strict=True)
     ]
-    read = sorted({channel for _, channel in cell.inputs})
+    read = sorted({channel for _, channel in loaded})
     pointers = [f"const uint64_t *restrict c{channel} = before + {places[channel]} * plane;" for channel in read]
     pointers += [f"uint64_t *restrict {next_name(channel)} = after + {k} * plane;" for channel, k in places.items()]
     text = TEMPLATE.format(

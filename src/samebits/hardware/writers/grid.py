@@ -10,8 +10,8 @@ from samebits.hardware.cell import PERIODIC, Cell, comment, next_name, port_name
 from samebits.hardware.writers.verilog import OPERATIONS
 
 USE = """\
-Cell (y, x) is bit y * {W} + x of every vector. load: all cells move on by one place, cell_in becomes cell 0 and the last
-cell leaves by cell_out, so {N} clocks load a grid (its last cell first) and read the one before. step: one step of all
+Cell (y, x) is bit y * {W} + x of every vector. load: all cells move on by one place, cell_in becomes cell 0 and the
+last leaves by cell_out, so {N} clocks load a grid (its last cell first) and read the one before. step: one step of all
 cells{fire}. Neither: nothing changes. {channels}: channel of each bit of cell_in and cell_out, lowest first."""
 
 

@@ -7,9 +7,9 @@ import json
 from samebits.hardware.cell import Cell
 
 NUMBERING = (
-    "Nodes are numbered from 0: first the entries of inputs, then the gates in their order, which can be run. A gate is "
-    "[operation, node of a, node of b]. An operation's number is its truth table: 8 if it is 1 for a = b = 0, plus 4 if "
-    "for b alone, plus 2 if for a alone, plus 1 if for both. An output is the node of a channel's next state."
+    "Nodes are numbered from 0: first the entries of inputs, then the gates in their order, which can be run. A gate "
+    "is [operation, node of a, node of b]. An operation's number is its truth table: 8 if it is 1 for a = b = 0, plus "
+    "4 if for b alone, plus 2 if for a alone, plus 1 if for both. An output is the node of a channel's next state."
 )
 
 
