@@ -156,12 +156,12 @@ def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measur
     def task(name, preset, counts, steps, settings, peers, copies, record, command):
         asked.append((name, preset, peers, record, command))
 
-    stand_in(monkeypatch, {"distances": broken, "sampling": broken})
+    stand_in(monkeypatch, {"distances": broken, "sampling": broken, "hardware": broken})
     monkeypatch.setattr("samebits.cli.bench.bench_task", task)
     done = samebits_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
     assert done.returncode == 2
     assert "distances left out: no answer" in done.stderr
-    assert "could not measure distances, sampling;" in done.stderr
+    assert "could not measure distances, sampling, hardware;" in done.stderr
     # A record's command measures that record alone.
     words = "--workers 1,2 --peers --steps 7"
     assert ("gpt", "full", True, True, f"samebits bench gpt --preset full {words}") in asked

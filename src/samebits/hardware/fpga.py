@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +63,7 @@ class Fitted:
     size: tuple[int, int]
     used: dict[str, tuple[int, int]]  # resource → used, available
     mhz: float
-    largest: int  # side of the largest square that packs
+    largest: int  # side of the largest square that should fit
     tools: str
     bitstream: bytes
     verilog: bytes
@@ -90,7 +89,7 @@ def fit(cell: Cell, name: str, size: tuple[int, int], folder: Path, tell: Tell) 
     tell("nextpnr: packing (the first time it is compiled for this machine, a minute)")
     used = _packed(device, folder)
     if _needed(device, used) > device.capacity:
-        largest = _largest(cell, device, size, used, folder, tell)
+        largest = _largest(device, size, used)
         fits = f"the largest square that does is {largest}x{largest}" if largest else "not even the smallest grid does"
         raise SamebitsError(
             f"grid is {size[0]}x{size[1]}; it needs {_needed(device, used):,} logic cells and {name} has "
@@ -122,7 +121,7 @@ def fit(cell: Cell, name: str, size: tuple[int, int], folder: Path, tell: Tell) 
     }
     places = _places(_json(folder / "placed.json"), device)
     content = (folder / bitstream).read_bytes()
-    largest = _largest(cell, device, size, used, folder, tell)
+    largest = _largest(device, size, used)
     return Fitted(name, size, found, mhz, largest, tools(device), content, verilog, places)
 
 
@@ -187,19 +186,9 @@ def _needed(device: Device, used: dict[str, int]) -> int:
     return used[device.logic]
 
 
-def _largest(cell: Cell, device: Device, size: tuple[int, int], used: dict[str, int], folder: Path, tell: Tell) -> int:
-    """The side of the largest square that packs: guessed from the cells at hand, then synthesised, until it fits."""
-    each = _needed(device, used) / (size[0] * size[1])
-    side = math.isqrt(int(device.capacity * FULL / each))
-    inner = folder / "largest"
-    inner.mkdir(exist_ok=True)
-    while side >= LEAST_SIDE:
-        tell(f"yosys and nextpnr: does {side}×{side} fit?")
-        _synthesise(cell, device, (side, side), inner)
-        if _needed(device, _packed(device, inner)) <= device.capacity * FULL:
-            break
-        side -= 1
-    shutil.rmtree(inner)
+def _largest(device: Device, size: tuple[int, int], used: dict[str, int]) -> int:
+    """The side of the largest square that should fit, at as many logic cells a cell as the grid at hand needs."""
+    side = math.isqrt(int(device.capacity * FULL * size[0] * size[1] / _needed(device, used)))
     return side if side >= LEAST_SIDE else 0
 
 

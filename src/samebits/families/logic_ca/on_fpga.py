@@ -35,7 +35,7 @@ def fpga(
         f"uses             {', '.join(used)}",
         f"maximum clock    {found.mhz:.1f} MHz, by nextpnr's timing model",
         f"cell updates     {found.updates / 1e9:.1f} billion a second at that clock",
-        f"largest square   {found.largest}×{found.largest} cells pack below 97 % (not routed)",
+        f"largest square   about {found.largest}×{found.largest} cells: estimated, 97 % full at as many tables a cell",
         f"made with        {found.tools}",
     ]
     stem = f"{cell.name}_{device.replace('-', '_')}_{grid[0]}x{grid[1]}"
