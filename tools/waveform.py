@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from samebits.report.pictures import CELL_1, INK, PAPER
 
-MOST_DIGITS = 7  # of a vector's value, in hex
+MOST_DIGITS = 9  # of a vector's value, in hex
 
 
 def changes(text: str, wanted: list[str]) -> dict[str, list[tuple[int, str]]]:
@@ -43,24 +43,24 @@ def draw(path: Path, found: dict[str, list[tuple[int, str]]], first: int, last: 
         base = -row
         axes.text(first - (last - first) * 0.01, base + 0.3, name, ha="right", va="center", color=ink, size=9)
         ends = [time for time, _ in points[1:]] + [last]
-        before = ""
+        before, vector = "", any(len(value) > 1 for _, value in points)
         for (begin, value), end in zip(points, ends, strict=True):
             left, right = max(begin, first), min(end, last)
             if begin == end or left >= right:  # set and set again in one moment
                 continue
-            if len(value) == 1:
+            if not vector:
                 level = base + (0.6 if value == "1" else 0.0)
                 axes.plot([left, right], [level, level], color=line, linewidth=1.4)
-                if before not in ("", value):
+                if before not in ("", "x", value):
                     axes.plot([left, left], [base, base + 0.6], color=line, linewidth=1.4)
                 before = value
             else:
-                axes.fill([left, left, right, right], [base, base + 0.6] * 1 + [base + 0.6, base], facecolor="white",
+                axes.fill([left, left, right, right], [base, base + 0.6, base + 0.6, base], facecolor="white",
                           edgecolor=line, linewidth=1.0)  # fmt: skip
                 digits = f"{int(value, 2):x}" if set(value) <= {"0", "1"} else "x"
                 shown = digits if len(digits) <= MOST_DIGITS else f"…{digits[-MOST_DIGITS:]}"
                 if right - left > (last - first) * 0.05:
-                    axes.text((left + right) / 2, base + 0.28, shown, ha="center", va="center", size=7, color=ink)
+                    axes.text((left + right) / 2, base + 0.28, shown, ha="center", va="center", size=6.5, color=ink)
     axes.set(xlim=(first - (last - first) * 0.09, last), ylim=(-len(found) + 0.8, 0.8), yticks=[])
     axes.set_facecolor(paper)
     axes.tick_params(colors=ink, labelsize=8)

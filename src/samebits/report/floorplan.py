@@ -25,9 +25,13 @@ def draw_floorplan(path: Path, places: Sequence[tuple[int, int, int]], size: tup
         slot = slots[x, y] = slots.get((x, y), -1) + 1
         xs.append(x + 0.18 + 0.21 * (slot % 4))
         ys.append(y + 0.18 + 0.21 * (slot // 4 % 4))
-        colours.append((0.72, 0.72, 0.7) if cell < 0 else _colour(cell // width, cell % width, height, width))
+        colours.append((0.84, 0.84, 0.82) if cell < 0 else _colour(cell // width, cell % width, height, width))
     across, up = max(xs) - min(xs) + 1, max(ys) - min(ys) + 1
-    chip.scatter(xs, ys, s=(250 / max(across, up)) ** 2 * 0.06, c=colours, marker="s", linewidths=0)
+    dot = (250 / max(across, up)) ** 2 * 0.06
+    for registers, dots in ((False, dot), (True, 4 * dot)):  # few among many: drawn last, and larger
+        chosen = [i for i, (_, _, cell) in enumerate(sorted(places)) if (cell >= 0) == registers]
+        at = [[spots[i] for i in chosen] for spots in (xs, ys)]
+        chip.scatter(*at, s=dots, c=[colours[i] for i in chosen], marker="s", linewidths=0)
     chip.set(aspect="equal", facecolor="white", xticks=[], yticks=[])
     chip.set_title(caption, fontsize=9, color=ink, loc="left")
     legend = np.array([[_colour(y, x, height, width) for x in range(width)] for y in range(height)])
