@@ -27,6 +27,7 @@ from samebits.hardware.proof import MISSING, solver_is_there
 from samebits.hardware.readers import verilog as read_verilog
 from samebits.hardware.tools import version_of
 from samebits.hardware.writers import bench, grid
+from samebits.hardware.writers import verilog as cell_writer
 from samebits.printing import printable, shown
 
 LEAST_SIDE, MOST_SIDE = 3, 1024
@@ -71,7 +72,7 @@ def export(
         if prove:
             lines.append(str(prove_cell(model, path.name, chosen.read(kept.read(path)))))
         if grid is not None:
-            lines += _export_grid(model, cell, chosen, kept, grid, prove, test_steps, tell)
+            lines += _export_grid(model, cell, kept, grid, prove, test_steps, tell)
         if not prove:
             lines.append(UNPROVED if not solver_is_there() else "not proved: --no-prove")
         return Exported(kept.publish(), lines)
@@ -148,14 +149,11 @@ def softness(model: LogicModel) -> list[str]:
     told += f"differ by {gap:.2g}"
     if gap <= GAP:
         return [told]
-    return [
-        told,
-        WARNING,
-    ]
+    return [told, WARNING]
 
 
 def _export_grid(
-    model: LogicModel, cell: Cell, form: Format, kept: Kept, size: tuple[int, int], prove: bool, steps: int,
+    model: LogicModel, cell: Cell, kept: Kept, size: tuple[int, int], prove: bool, steps: int,
     tell: Callable[[str], None],
 ) -> list[str]:  # fmt: skip
     """The grid's Verilog and its test bench with what the model's own rollout says; proved as written, or in small."""
@@ -164,15 +162,21 @@ def _export_grid(
     tell(f"rolling out {steps} steps for the test bench")
     for name, content in bench.files(cell, height, width, *bench_vectors(model, cell, size, steps)).items():
         kept.write(name, content)
-    if not prove:
-        return []
-    proved = read_verilog.read(form.write(cell))
+    return [prove_written(model, cell, path.name, kept.read(path), size, tell)] if prove else []
+
+
+def prove_written(
+    model: LogicModel, cell: Cell, name: str, raw: bytes, size: tuple[int, int], tell: Callable[[str], None]
+) -> str:
+    """That a grid's Verilog is the automaton, of which `cell` was proved: as written, or if it is large in small."""
+    height, width = size
+    proved = read_verilog.read(cell_writer.write(cell))
     if height * width * max(1, len(cell.ops)) * 2 <= LARGEST_GRID_PROOF:
         tell(f"proving {height * width} cells")
-        return [str(prove_grid(model, path.name, read_verilog.read(kept.read(path)), proved, height, width))]
+        return str(prove_grid(model, name, read_verilog.read(raw), proved, height, width))
     small = read_verilog.read(grid.write(cell, *PROOF_GRID))
-    what = f"{path.name}, written for {PROOF_GRID[0]}×{PROOF_GRID[1]} cells instead of {height}×{width},"
-    return [str(prove_grid(model, what, small, proved, *PROOF_GRID))]
+    what = f"{name}, written for {PROOF_GRID[0]}×{PROOF_GRID[1]} cells instead of {height}×{width},"
+    return str(prove_grid(model, what, small, proved, *PROOF_GRID))
 
 
 def bench_vectors(model: LogicModel, cell: Cell, size: tuple[int, int], steps: int, seed: int = 0) -> tuple[Any, Any]:

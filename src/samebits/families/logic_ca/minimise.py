@@ -81,7 +81,8 @@ def minimise(
             elif since >= PATIENCE:
                 now, since = start if turn is _whole_turn else best, 0
     except KeyboardInterrupt:
-        pass  # what was found so far is what was asked for
+        if seconds is None:  # nobody asked for a search
+            raise
     return best
 
 

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from samebits.engine.parts import Exported
-from samebits.families.logic_ca.export import Kept, cell_of, check_grid, smaller_circuit
+from samebits.families.logic_ca.export import UNPROVED, Kept, cell_of, check_grid, prove_written, smaller_circuit
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.proving import prove_cell
 from samebits.hardware.fpga import find_device, fit
+from samebits.hardware.proof import solver_is_there
+from samebits.hardware.readers import verilog as read_verilog
 from samebits.hardware.tools import require
+from samebits.hardware.writers import grid as grid_writer
+from samebits.hardware.writers import verilog as cell_writer
 from samebits.report.floorplan import draw_floorplan
 
 USUAL_GRID = (16, 16)
@@ -26,6 +31,10 @@ def fpga(
     require("pyosys", "pyosys", "hardware")
     require(about.module, about.module.replace("_", "-"), "fpga")
     cell = cell_of(model, smaller_circuit(model, False, minimise, tell), name, command)
+    proofs = [UNPROVED]
+    if solver_is_there():
+        proofs = [str(prove_cell(model, "the cell", read_verilog.read(cell_writer.write(cell))))]
+        proofs.append(prove_written(model, cell, "the grid's Verilog", grid_writer.write(cell, *grid), grid, tell))
     with tempfile.TemporaryDirectory() as work:
         found = fit(cell, device, grid, Path(work), tell)
     used = [f"{key} {have:,} of {of:,} ({have / of:.0%})" for key, (have, of) in found.used.items()]
@@ -47,6 +56,6 @@ def fpga(
         with tempfile.TemporaryDirectory() as work:
             plan = draw_floorplan(Path(work) / "plan.png", found.places, grid, caption)
             kept.write(f"{stem}.png", plan.read_bytes())
-        return Exported(kept.publish(), lines)
+        return Exported(kept.publish(), proofs + lines)
     finally:
         kept.clean()
