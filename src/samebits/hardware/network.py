@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samebits.errors import SamebitsError
@@ -42,6 +42,19 @@ class Network:
 
     def constant(self, value: bool) -> int:
         return self.add((), int(value))
+
+
+def cone(network: Network, outputs: Iterable[str]) -> list[int]:
+    """The nodes that these outputs depend on, inputs and outputs included, in an order that can be run."""
+    first = len(network.inputs)
+    pending = [network.outputs[name] for name in outputs]
+    found = set(pending)
+    while pending:
+        node = pending.pop()
+        new = [source for source in network.tables[node - first][0] if source not in found] if node >= first else []
+        found.update(new)
+        pending += new
+    return sorted(found)
 
 
 def evaluate(network: Network, values: Mapping[str, bool]) -> dict[str, bool]:

@@ -5,13 +5,13 @@ Needs python-sat (the extra `hardware`), whose CaDiCaL answers: "unsatisfiable" 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from samebits.errors import SamebitsError
-from samebits.hardware.network import Network
+from samebits.hardware.network import Network, cone
 from samebits.printing import shown
 
 SOLVER = "cadical195"
@@ -92,12 +92,29 @@ class Solver:
             name: (literal in true) if literal > 0 else (-literal not in true) for name, literal in literals.items()
         }
 
-    def network(self, network: Network, inputs: Mapping[str, int]) -> dict[str, int]:
-        """The literals of a network's outputs."""
-        nodes = [inputs[name] for name in network.inputs]
-        for sources, values in network.tables:
-            nodes.append(self.table([nodes[source] for source in sources], values))
-        return {name: nodes[node] for name, node in network.outputs.items()}
+    def network(self, network: Network, inputs: Mapping[str, int], outputs: Iterable[str] = ()) -> dict[str, int]:
+        """The literals of a network's outputs, or of some of them; what these do not depend on is left out."""
+        wanted = list(outputs) or list(network.outputs)
+        first, nodes = len(network.inputs), dict[int, int]()
+        for node in cone(network, wanted):
+            if node < first:
+                nodes[node] = inputs[network.inputs[node]]
+            else:
+                sources, values = network.tables[node - first]
+                nodes[node] = self.table([nodes[source] for source in sources], values)
+        return {name: nodes[network.outputs[name]] for name in wanted}
+
+
+class Inputs(dict[str, int]):
+    """A variable for every name that is asked for."""
+
+    def __init__(self, solver: Solver) -> None:
+        super().__init__()
+        self.solver = solver
+
+    def __missing__(self, name: str) -> int:
+        self[name] = self.solver.variable()
+        return self[name]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.specification import next_state
 from samebits.hardware.cell import PERIODIC, next_name, port_name
 from samebits.hardware.network import Network
-from samebits.hardware.proof import CounterExample, Solver, check_names, compare
+from samebits.hardware.proof import CounterExample, Inputs, Solver, check_names, compare
 
 LARGEST_GRID_PROOF = 400_000  # cells · gates: up to here a grid is proved as it was written, in some seconds
 DRAWN = 6  # channels in the drawing of a neighbourhood, unless more of them have a 1
@@ -102,26 +102,26 @@ def prove_grid(model: LogicModel, what: str, grid: Network, cell: Network, heigh
     Every cell of the grid is compared with `cell`, which was proved equal to the checkpoint before.
     """
     began, channels = time.perf_counter(), channels_of(what, cell)
-    asynchronous = "fire[0]" in grid.inputs
-    _check_grid_names(what, grid, channels, height * width, asynchronous)
+    fires = "fire[0]" in grid.inputs
+    _check_grid_names(what, grid, channels, height * width, fires)
+    for y in range(height):
+        for x in range(width):
+            # A solver a cell: its question is a small one, however large the grid.
+            with Solver() as solver:
+                inputs = Inputs(solver)
+                wanted = _next_of_a_cell(solver, model.config, cell, channels, inputs, (y, x), (height, width), fires)
+                example = compare(solver, inputs, wanted, solver.network(grid, inputs, wanted))
+            if example is not None:
+                wrong = ", ".join(example.wrong)
+                message = f"{what} is not the trained automaton: {wrong} becomes something else; export again"
+                raise NotEqualError(message, example, _inputs_drawn(example))
     with Solver() as solver:
-        inputs = {name: solver.variable() for name in grid.inputs}
-        found = solver.network(grid, inputs)
-        for y in range(height):
-            for x in range(width):
-                wanted = _next_of_a_cell(
-                    solver, model.config, cell, channels, inputs, (y, x), (height, width), asynchronous
-                )
-                example = compare(solver, inputs, wanted, found)
-                if example is not None:
-                    wrong = ", ".join(example.wrong)
-                    message = f"{what} is not the trained automaton: {wrong} becomes something else; export again"
-                    raise NotEqualError(message, example, _inputs_drawn(example))
+        inputs = Inputs(solver)
         last = {f"cell_out[{k}]": inputs[f"c{c}[{height * width - 1}]"] for k, c in enumerate(channels)}
-        example = compare(solver, inputs, last, found)
-        if example is not None:
-            message = f"{what} does not give its last cell to cell_out; export again"
-            raise NotEqualError(message, example, _inputs_drawn(example))
+        example = compare(solver, inputs, last, solver.network(grid, inputs, last))
+    if example is not None:
+        message = f"{what} does not give its last cell to cell_out; export again"
+        raise NotEqualError(message, example, _inputs_drawn(example))
     name = f"one clock of all {height}×{width} cells in {what} and one step of the model, by induction at every step"
     return Proved(name, time.perf_counter() - began)
 
