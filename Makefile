@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-network network test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-cluster test-network network test-hardware test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -16,7 +16,11 @@ $(VENV)/.user: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.user
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe,peers,hardware]'
+	@touch $@
+
+$(VENV)/.fpga: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fpga]'
 	@touch $@
 
 demo: $(VENV)/.user
@@ -42,6 +46,16 @@ test-network: $(VENV)/.dev
 network: $(VENV)/.dev
 	$(BIN)/python -m tests.network.measure
 	$(BIN)/python tools/cluster_page.py
+
+# Simulators, a C compiler, place and route: Debian's packages and pip's. Some ten minutes; CI runs it last.
+TOOLS := verilator iverilog cc
+test-hardware: $(VENV)/.fpga
+	@for tool in $(TOOLS); do command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
+		if [ -n "$$missing" ]; then \
+			if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+				apt-get update -q && apt-get install -y -q verilator iverilog build-essential; \
+			else echo "make test-hardware needs$$missing; install: verilator iverilog build-essential"; exit 2; fi; fi
+	$(BIN)/python -m pytest -m hardware -p no:xdist -rP
 
 # The canaries on an emulated ARM64 processor: Debian on x86-64 only. Fetches 160 MB into .arm the first time.
 test-arm: $(VENV)/.user

@@ -74,7 +74,7 @@ def test_no_time_is_recorded_for_tables_that_differ(monkeypatch):
 
 
 def test_what_is_measured_can_be_found():
-    assert list(measurements()) == ["distances", "sampling", "packed"]
+    assert list(measurements()) == ["distances", "sampling", "packed", "hardware"]
     for name, found in measurements().items():
         assert find(found.measure).__name__ == name
 
@@ -135,7 +135,9 @@ def test_an_unknown_name_lists_everything(tmp_path):
     assert done.returncode == 2
     assert "nothing called 'distance' to measure; did you mean distances" in done.stderr
     tasks = [task for family in discover().values() for task in family.tasks]
-    assert all(name in done.stderr.partition("known: ")[2] for name in [*tasks, "distances", "sampling", "packed"])
+    assert all(
+        name in done.stderr.partition("known: ")[2] for name in [*tasks, "distances", "sampling", "packed", "hardware"]
+    )
 
 
 def test_everything_is_what_was_made_for_timing_or_full():
@@ -154,12 +156,12 @@ def test_all_measures_everything_keeps_what_worked_and_names_what_did_not(measur
     def task(name, preset, counts, steps, settings, peers, copies, record, command):
         asked.append((name, preset, peers, record, command))
 
-    stand_in(monkeypatch, {"distances": broken, "sampling": broken})
+    stand_in(monkeypatch, {"distances": broken, "sampling": broken, "hardware": broken})
     monkeypatch.setattr("samebits.cli.bench.bench_task", task)
     done = samebits_here("bench", "--all", "--workers", "1,2", "--steps", 7, cwd=tmp_path)
     assert done.returncode == 2
     assert "distances left out: no answer" in done.stderr
-    assert "could not measure distances, sampling;" in done.stderr
+    assert "could not measure distances, sampling, hardware;" in done.stderr
     # A record's command measures that record alone.
     words = "--workers 1,2 --peers --steps 7"
     assert ("gpt", "full", True, True, f"samebits bench gpt --preset full {words}") in asked

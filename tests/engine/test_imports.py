@@ -94,6 +94,27 @@ def test_distances_import_only_the_building_blocks():
     assert offenders("distance", forbidden) == []
 
 
+def test_hardware_knows_no_family():
+    known = (
+        "samebits.engine",
+        "samebits.families",
+        "samebits.cli",
+        "samebits.api",
+        "samebits.bench",
+        "samebits.verify",
+    )
+    assert offenders("hardware", lambda path, name: name.startswith(known)) == []
+
+
+def test_readers_share_nothing_with_writers():
+    def shared(path, name):
+        return path.parent.name == "readers" and name.startswith(
+            ("samebits.hardware.writers", "samebits.hardware.cell")
+        )
+
+    assert offenders("hardware", shared) == []
+
+
 def test_reports_import_neither_engine_nor_families():
     assert (
         offenders(
@@ -104,5 +125,5 @@ def test_reports_import_neither_engine_nor_families():
 
 
 def test_only_the_command_line_imports_the_command_line():
-    for folder in ("engine", "families", "distance", "report", "bench", "verify"):
+    for folder in ("engine", "families", "hardware", "distance", "report", "bench", "verify"):
         assert offenders(folder, lambda path, name: name.startswith("samebits.cli")) == []

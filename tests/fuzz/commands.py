@@ -63,7 +63,7 @@ PRESET = one("small", "small", "full", bad=("smal",))
 EXPRESSION = one("x", "(and x T)", "(or (and x y) F)", bad=("(not)", "((", ")", "(and x", "(f x)", "(eval 1)"))
 FAMILIES = {
     "sample": ("gpt", "bpe"),
-    "export": ("gpt", "bpe"),
+    "export": ("gpt", "bpe", "life", "grow"),
     "predict": ("boolean", "pairs"),
     "circuit": ("life", "grow"),
 }
@@ -93,14 +93,19 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--workers": WORKERS, "--checkpoint": CHECKPOINT,
     },
     "predict": {"--checkpoint": CHECKPOINT},
-    "circuit": {"--checkpoint": CHECKPOINT, "--out": OUT, "--all-channels": lambda draw: None},
+    "circuit": {"--checkpoint": CHECKPOINT, "--out": OUT, "--all-channels": lambda draw: None,
+                "--minimise": one(0, 0.01, bad=("nan", -1))},
     "sample": {
         "--prompt": one("The", "", "x", "\n"), "--tokens": few(1, 5, 30), "--temperature": one(0, 0.5, 1),
         "--top-p": one(1, 0.5),
         "--top-k": one(0, 1, 5), "--seed": one(0, 7), "--samples": few(1, 2), "--workers": WORKERS,
         "--checkpoint": CHECKPOINT,
     },
-    "export": {"--to": one("safetensors", bad=("onnx",)), "--out": OUT, "--checkpoint": CHECKPOINT},
+    "export": {
+        "--to": one("safetensors", "verilog", "blif", "aiger", "c", "json", "truth-table", bad=("onnx", "", "vhdl")),
+        "--out": OUT, "--checkpoint": CHECKPOINT, "--grid": one("3x3", "4x5", bad=("0x3", "3", "9999x9999")),
+        "--no-prove": lambda draw: None, "--minimise": one(0, 0.01, bad=("nan", -1)), "--check": one("file", "none"),
+    },
     "verify": {
         "--workers": COUNTS, "--preset": one("small"), "--steps": few(1), "--batch-size": few(1), "--seed": one(0),
         "--set": setting,

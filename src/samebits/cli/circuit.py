@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from samebits import api
 from samebits.cli.common import CheckpointOption, RunPath, print_table
-from samebits.cli.terminal import echo
+from samebits.cli.render import parse_grid
+from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
+from samebits.hardware.fpga import DEVICES
 
 
 def circuit(
@@ -20,14 +24,32 @@ def circuit(
     all_channels: Annotated[
         bool, typer.Option("--all-channels", help="keep every channel, not only those that reach the visible ones")
     ] = False,
+    minimise: Annotated[
+        float | None,
+        typer.Option(
+            "--minimise", metavar="SECONDS", help="search this long for fewer gates; default: a second or two"
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--fpga", metavar="DEVICE", help=f"place and route a grid and write its bitstream: {', '.join(DEVICES)}"
+        ),
+    ] = None,
+    grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="with --fpga: its size; 16x16")] = None,
 ) -> None:
-    """Show the learned circuit: count its gates, prune it, check it, draw it."""
+    """Show the learned circuit: count its gates, make them fewer, prove it, draw it; or put it on an FPGA."""
     run = api.open_run(folder)
     if "circuit" not in run.family.verbs:
         raise SamebitsError(
             f"{folder} is a {run.family.name} run; circuit reads logic gates; try: samebits eval {folder}"
         )
-    found = run.family.verbs["circuit"](api.load(folder, checkpoint), out or folder / "pictures", all_channels)
+    if device is not None:
+        return _on_fpga(run.task, run.family.verbs["fpga"], folder, checkpoint, device, grid, minimise, out)
+    if grid is not None:
+        raise SamebitsError("--grid goes with --fpga here; for Verilog of a grid: samebits export DIR --grid 16x16")
+    show = run.family.verbs["circuit"]
+    found = show(api.load(folder, checkpoint), out or folder / "pictures", all_channels, minimise, say)
     kinds = found.counts
     rows = [
         (name, *(f"{count:,}" for count in (perceive, update, perceive + update)))
@@ -42,10 +64,35 @@ def circuit(
         f"one cell         {found.cell:,} gates, perceive once per channel; "
         f"{found.reaching:,} reach channel {_listed(kept)}; {found.reaching_active:,} of those are active"
     )
-    echo(f"after pruning    {len(found.circuit.ops):,} gates on {len(found.circuit.inputs):,} inputs")
+    echo(f"after pruning    {_sized(found.before)}")
+    echo(f"after searching  {_sized(found.after)}, on {len(found.circuit.inputs):,} inputs")
     echo(f"checked          {found.proof}")
+    echo(f"                 {found.proved or 'not proved by SAT: pip install samebits[hardware]'}")
     if found.not_drawn:
         echo(f"not drawn: {found.not_drawn}")
+    for path in found.paths:
+        echo(f"wrote {path}")
+
+
+def _sized(size: Any) -> str:
+    tables = "four-input tables not counted: pip install samebits[hardware]" if size.luts is None else ""
+    return f"{size.gates:,} gates, {size.depth} deep; {size.ands:,} and-gates; " + (
+        tables or f"{size.luts:,} four-input tables"
+    )
+
+
+def _on_fpga(
+    task: str, place: Any, folder: Path, checkpoint: str, device: str, grid: str | None, minimise: float | None,
+    out: Path | None,
+) -> None:  # fmt: skip
+    options: dict[str, Any] = {"grid": parse_grid(grid)} if grid else {}
+    command = f"samebits {shlex.join(sys.argv[1:])}"
+    model = api.load(folder, checkpoint)
+    found = place(
+        model, device, out or folder / "fpga", name=task, command=command, minimise=minimise, tell=say, **options
+    )
+    for line in found.lines:
+        echo(line)
     for path in found.paths:
         echo(f"wrote {path}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from samebits.engine.arrays import Array
@@ -32,6 +33,13 @@ class Report:
     x: str = ""
     y: str = ""
     plot: str = "curves"  # name of the picture
+
+
+class Exported(NamedTuple):
+    """What `samebits export` wrote, and what there is to say of it."""
+
+    paths: Sequence[Path]
+    lines: Sequence[str] = ()
 
 
 class Peer(NamedTuple):

@@ -38,7 +38,12 @@ CASES = {
     "sample nothing": (["sample", "none"], "none does not exist", "samebits train"),
     "sample no such checkpoint": ([*SAMPLE, "--checkpoint", "5"], "'5'", "one of 4, 8"),
     "sample another family": (["sample", "life"], "life is a logic_ca run", "samebits eval life"),
-    "export another family": (["export", "life"], "life is a logic_ca run", "samebits eval life"),
+    "export another family": (
+        ["export", "life", "--to", "safetensors"],
+        "'safetensors'",
+        "an automaton can be exported to",
+    ),
+    "export an option of another": (["export", "run", "--grid", "8x8"], "--grid is not for gpt", "leave it out"),
     "export to what": (["export", "run", "--to", "onnx"], "'onnx'", "safetensors"),
     "render": (["render", "run"], "run is a gpt run", "samebits eval run"),
     "circuit": (["circuit", "run"], "run is a gpt run", "samebits eval run"),

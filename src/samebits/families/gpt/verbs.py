@@ -11,6 +11,7 @@ import numpy as np
 from safetensors.numpy import save as pack_arrays
 
 from samebits.engine.params import views
+from samebits.engine.parts import Exported
 from samebits.engine.pool import worker_count
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
@@ -35,9 +36,9 @@ def sample(
     return ((text,) for text in sampling.generate(model, prompt, chosen, samples, workers, tally)), tally
 
 
-def export(model: GptModel, form: str, folder: Path) -> list[Path]:
+def export(model: GptModel, form: str | None, folder: Path) -> Exported:
     """model.safetensors and config.json, as docs/load_in_pytorch.py reads them."""
-    if form != "safetensors":
+    if form not in (None, "safetensors"):
         raise SamebitsError(f"--to is {form!r}; a gpt run can be exported to: safetensors")
     tensors = {name: np.ascontiguousarray(value) for name, value in views(layout(model.config), model.weights).items()}
     about = {
@@ -56,7 +57,7 @@ def export(model: GptModel, form: str, folder: Path) -> list[Path]:
     if model.vocabulary.codepoints is None:
         paths.append(folder / "tokenizer.json")
         paths[2].write_bytes(model.vocabulary.bpe)
-    return paths
+    return Exported(paths)
 
 
 def _vocabulary(model: GptModel) -> Any:

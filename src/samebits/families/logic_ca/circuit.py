@@ -94,8 +94,8 @@ class Proof:
 
     def __str__(self) -> str:
         if self.exhaustive:
-            return f"same outputs on all 2^{self.inputs} inputs"
-        return f"same outputs on {self.patterns:,} random inputs of 2^{self.inputs}"
+            return f"same outputs on all 2^{self.inputs} inputs, each tried: a proof"
+        return f"same outputs on {self.patterns:,} random inputs of 2^{self.inputs}: a test, no proof"
 
 
 def full_circuit(config: LogicConfig, logits: Array, wires: Mapping[str, Array]) -> Circuit:
@@ -193,6 +193,15 @@ def output_node(circuit: Circuit, channel: int) -> int:
         kept = ", ".join(map(str, kept_channels(circuit)))
         raise SamebitsError(f"channel is {channel}; the circuit computes channels {kept}; choose among them")
     return int(circuit.outputs[channel])
+
+
+def depth_of(circuit: Circuit) -> int:
+    """Gates on the longest way from an input to an output."""
+    levels = [0] * len(circuit.inputs)
+    for op, a, b in zip(circuit.ops.tolist(), circuit.a.tolist(), circuit.b.tolist(), strict=True):
+        below = [levels[node] for node, reads in ((a, READS_A[op]), (b, READS_B[op])) if reads]
+        levels.append(1 + max(below) if below else 0)
+    return max((levels[node] for node in circuit.outputs.tolist() if node >= 0), default=0)
 
 
 def live_channels(circuit: Circuit, visible: Sequence[int] = (0,)) -> tuple[int, ...]:

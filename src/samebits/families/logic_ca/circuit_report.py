@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,12 @@ from samebits.families.logic_ca.circuit import (
     full_circuit,
     live_channels,
 )
+from samebits.families.logic_ca.export import cell_of, smaller_circuit
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.proving import Proved, prove_circuit
 from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.sizes import Size, size_of
+from samebits.hardware.proof import solver_is_there
 
 
 @dataclass(frozen=True)
@@ -38,28 +43,37 @@ class CircuitReport:
     cell: int  # gates of one cell: perceive gates once per channel
     reaching: int  # those of them that the kept channels' next state depends on
     reaching_active: int  # … and that are more than a wire
+    before: Size  # what pruning leaves
+    after: Size  # … and what a search for fewer gates
     circuit: Circuit  # what is left
     proof: Proof
+    proved: Proved | None  # by SAT, where python-sat is installed
     paths: list[Path]
     not_drawn: str  # why there is no picture; empty if there is one
 
 
-def circuit_verb(model: LogicModel, folder: Path, all_channels: bool = False) -> CircuitReport:
-    """Extract, prune and check the circuit of a trained model; circuit.json, .svg and .png in `folder`.
+def circuit_verb(
+    model: LogicModel, folder: Path, all_channels: bool = False, seconds: float | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> CircuitReport:  # fmt: skip
+    """Extract, prune, minimise and prove the circuit of a trained model; circuit.json, .svg and .png in `folder`.
 
-    Keeps the channels that can ever influence the visible ones, or with `all_channels` every one.
+    Keeps the channels that can ever influence the visible ones, or with `all_channels` every one. The search for fewer
+    gates lasts so many seconds, or else as many moves as take one or two.
     """
     from samebits.report.circuits import TooManyGatesError, draw_circuit
 
     config = model.config
     logits = model.weights.reshape(-1, 16)
     full = full_circuit(config, logits, model.constants)
-    pruned = model.circuit
+    pruned = model.pruned
     visible = tuple(range(config.target_channels))
     live = live_channels(pruned, visible)
     keep = tuple(range(config.channels)) if all_channels else live
-    small = prune(pruned, keep)
+    larger, small = prune(pruned, keep), smaller_circuit(model, all_channels, seconds, tell)
+    before, after = (size_of(circuit, cell_of(model, circuit, "cell", "")) for circuit in (larger, small))
     proof = equivalent(full, small)
+    proved = prove_circuit(model, small) if solver_is_there() else None
     reached = full.ops[cone(full, keep)[len(full.inputs) :]]
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +91,7 @@ def circuit_verb(model: LogicModel, folder: Path, all_channels: bool = False) ->
             (folder / old).unlink(missing_ok=True)
     return CircuitReport(
         counts(config, logits), visible, live, len(full.ops), len(reached),
-        int((~np.isin(reached, (PASS_A, PASS_B))).sum()), small, proof, paths, not_drawn,
+        int((~np.isin(reached, (PASS_A, PASS_B))).sum()), before, after, small, proof, proved, paths, not_drawn,
     )  # fmt: skip
 
 

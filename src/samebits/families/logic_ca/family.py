@@ -17,9 +17,11 @@ from samebits.engine.workers import Workers
 from samebits.families.logic_ca import automaton, data, gates, reference, verbs
 from samebits.families.logic_ca.circuit_report import circuit_verb
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
+from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.on_fpga import fpga
 from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
@@ -154,7 +156,7 @@ FAMILY = Family(
     model=LogicModel,
     probes={"rollouts of automata": rolled_out},
     report=verbs.report,
-    verbs={"render": verbs.render, "circuit": circuit_verb},
+    verbs={"render": verbs.render, "circuit": circuit_verb, "export": export, "fpga": fpga},
     bench=Bench(
         flops=flops,
         traffic=traffic,
@@ -168,7 +170,11 @@ FAMILY = Family(
             "packed": Measurement(
                 "the learned Life rule, 64 cells a word, beside the model itself",
                 f"{__package__}.measure_packed:packed",
-            )
+            ),
+            "hardware": Measurement(
+                "the exported Life rule as C and in Verilator, beside the packed simulator",
+                f"{__package__}.measure_hardware:hardware",
+            ),
         },
         parts={"pull_back_worker": "merge"},
     ),

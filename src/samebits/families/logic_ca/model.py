@@ -20,6 +20,7 @@ from samebits.families.logic_ca.circuit import Circuit, full_circuit
 from samebits.families.logic_ca.config import LogicConfig, layout
 from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
 from samebits.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
+from samebits.families.logic_ca.minimise import usual
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
 
@@ -40,9 +41,14 @@ class LogicModel:
         self.params = {**views(layout(self.config), self.weights), **self.constants}
 
     @cached_property
-    def circuit(self) -> Circuit:
+    def pruned(self) -> Circuit:
         """The learned circuit with everything superfluous removed; all channels kept."""
         return prune(full_circuit(self.config, self.weights.reshape(-1, 16), self.constants))
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        """The same with fewer gates still, where a second of searching finds any: what simulations run."""
+        return usual(self.pruned)
 
     def rollout(
         self,

@@ -1,0 +1,97 @@
+"""Exported files run by others: a C compiler, Verilator, Icarus, yosys and nextpnr. Bit for bit as the rollout."""
+
+import numpy as np
+import pytest
+
+from samebits.config import override
+from samebits.errors import SamebitsError
+from samebits.families.logic_ca import export, measure_hardware
+from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.on_fpga import fpga
+from samebits.hardware import programs
+from samebits.hardware.writers import bench
+from tests.hardware.models import drawn, learned, smaller
+
+pytestmark = pytest.mark.hardware
+
+
+# Task and boundary: all cells at once and by fire masks, on a torus and with zeros outside.
+CASES = [
+    ("life", "periodic"),
+    ("checkerboard", "zeros"),
+    ("checkerboard-async", "zeros"),
+    ("checkerboard-async", "periodic"),
+]
+
+
+def case(task, boundary):
+    model = learned(task)
+    model = LogicModel(override(model.config, {"boundary": boundary}), model.weights, model.constants)
+    return model, export.cell_of(model, smaller(task), "thing", "")
+
+
+@pytest.mark.parametrize(("simulator", "size", "steps"), [("verilator", (64, 64), 1000), ("icarus", (12, 17), 100)])
+@pytest.mark.parametrize(("task", "boundary"), CASES)
+def test_simulated_grids_are_the_rollout(task, boundary, simulator, size, steps, tmp_path):
+    model, cell = case(task, boundary)
+    states, fire = export.bench_vectors(model, cell, size, steps)
+    words = programs.build_simulation(cell, size, states, fire, simulator, tmp_path)
+    checks = (steps + 1) * len(cell.channels) + size[0] * size[1] * len(cell.channels)
+    assert f"thing: 0 of {checks} comparisons wrong" in programs.run_simulation(words, tmp_path)
+    for seed in (1, 2):  # other starts, and masks, for the same program
+        states, fire = export.bench_vectors(model, cell, size, steps, seed)
+        for name, content in bench.files(cell, *size, states, fire).items():
+            (tmp_path / name).write_bytes(content)
+        assert f"thing: 0 of {checks} comparisons wrong" in programs.run_simulation(words, tmp_path)
+
+
+def test_a_simulator_notices_a_wrong_state(tmp_path):
+    model = learned("life")
+    cell = export.cell_of(model, smaller("life"), "thing", "")
+    states, fire = export.bench_vectors(model, cell, (8, 9), 5)
+    states[3, 0, 17] ^= 1
+    words = programs.build_simulation(cell, (8, 9), states, fire, "icarus", tmp_path)
+    with pytest.raises(SamebitsError, match="1 of 78 comparisons wrong"):
+        programs.run_simulation(words, tmp_path)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (5, 70), (3, 3), (9, 128), (70, 63)])
+@pytest.mark.parametrize(("task", "boundary"), CASES)
+def test_the_c_header_is_the_rollout(task, boundary, size, tmp_path):
+    model, cell = case(task, boundary)
+    states, fire = export.bench_vectors(model, cell, size, 40)
+    masks = None if fire is None else fire.reshape(40, *size)
+    K = len(cell.channels)
+    found, _ = programs.run_c(programs.build_c(cell, tmp_path), states[0].reshape(K, *size), 40, masks)
+    np.testing.assert_array_equal(found.reshape(K, -1), states[-1])
+
+
+def test_the_c_header_of_random_gates_compiles(tmp_path):
+    for name in ("zeros", "life", "asynchronous"):
+        model = drawn(name, 2)
+        cell = export.cell_of(model, model.pruned, "thing", "")
+        programs.build_c(cell, tmp_path)
+
+
+@pytest.mark.parametrize("device", ["ice40-hx8k", "ecp5-85k"])
+@pytest.mark.parametrize("task", ["life", "checkerboard"])
+def test_place_and_route(task, device, tmp_path):
+    found = fpga(learned(task), device, tmp_path / "out", name=task, grid=(12, 12), tell=print)
+    print("\n".join(found.lines))
+    assert any(line.startswith("maximum clock") for line in found.lines)
+    bitstream, verilog, picture = found.paths
+    assert bitstream.stat().st_size > 100_000
+    assert "module" in verilog.read_text()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_exported_is_timed_beside_our_simulator(monkeypatch):
+    monkeypatch.setattr(measure_hardware, "CELL_UPDATES", 1000)
+    monkeypatch.setattr(measure_hardware, "VERILATOR_STEPS", 10)
+    found = measure_hardware.measured(learned("life"), sides=(16,), verilated=16)
+    assert {row["system"] for row in found.rows} == {"samebits", "C, cc -O3", "Verilator"}
+    assert "not installed" not in found.proof
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    found = measure_hardware.measured(learned("life"), sides=(16,))
+    assert {row["system"] for row in found.rows} == {"samebits"}
+    assert "verilator is not installed, and not timed" in found.proof
