@@ -8,8 +8,9 @@ from pathlib import Path
 
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import export
-from samebits.families.logic_ca.proving import NotEqualError, prove_cell, prove_grid
+from samebits.families.logic_ca.proving import prove_cell, prove_grid
 from samebits.hardware.formats import FORMATS
+from samebits.hardware.proof import NotEqualError
 from samebits.hardware.readers import verilog
 from samebits.hardware.writers import grid
 from tests.fuzz.bases import Bases

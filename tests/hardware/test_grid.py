@@ -5,8 +5,9 @@ import re
 import pytest
 
 from samebits.families.logic_ca import export
-from samebits.families.logic_ca.proving import NotEqualError, prove_grid
+from samebits.families.logic_ca.proving import prove_grid
 from samebits.hardware import tools
+from samebits.hardware.proof import NotEqualError
 from samebits.hardware.readers import aiger, verilog
 from samebits.hardware.writers import grid
 from samebits.hardware.writers import verilog as cell_writer

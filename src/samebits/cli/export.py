@@ -15,8 +15,8 @@ from samebits.cli.common import CheckpointOption, RunPath
 from samebits.cli.render import parse_grid
 from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca.proving import NotEqualError
 from samebits.hardware.formats import FORMATS
+from samebits.hardware.proof import NotEqualError
 
 
 def export(

@@ -130,14 +130,12 @@ class CounterExample:
         return [name for name, value in self.wanted.items() if self.found[name] != value]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the solver said; no counter-example is the proof."""
+class NotEqualError(SamebitsError):
+    """A file that computes something else: with a neighbourhood where it does, as a drawing of several lines."""
 
-    seconds: float
-    variables: int
-    clauses: int
-    example: CounterExample | None = None
+    def __init__(self, message: str, example: CounterExample, drawing: str) -> None:
+        super().__init__(message)
+        self.example, self.drawing = example, drawing
 
 
 def check_names(what: str, found: Network, inputs: Sequence[str], outputs: Sequence[str]) -> None:

@@ -171,7 +171,7 @@ def prove_written(
     """That a grid's Verilog is the automaton, of which `cell` was proved: as written, or if it is large in small."""
     height, width = size
     proved = read_verilog.read(cell_writer.write(cell))
-    if height * width * max(1, len(cell.ops)) * 2 <= LARGEST_GRID_PROOF:
+    if height * width * max(1, len(cell.ops)) <= LARGEST_GRID_PROOF:
         tell(f"proving {height * width} cells")
         return str(prove_grid(model, name, read_verilog.read(raw), proved, height, width))
     small = read_verilog.read(grid.write(cell, *PROOF_GRID))

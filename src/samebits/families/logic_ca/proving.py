@@ -16,9 +16,9 @@ from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.specification import next_state
 from samebits.hardware.cell import PERIODIC, next_name, port_name
 from samebits.hardware.network import Network
-from samebits.hardware.proof import CounterExample, Inputs, Solver, check_names, compare
+from samebits.hardware.proof import CounterExample, Inputs, NotEqualError, Solver, check_names, compare
 
-LARGEST_GRID_PROOF = 400_000  # cells · gates: up to here a grid is proved as it was written, in some seconds
+LARGEST_GRID_PROOF = 200_000  # cells · gates: up to here a grid is proved as it was written, in some seconds
 DRAWN = 6  # channels in the drawing of a neighbourhood, unless more of them have a 1
 
 
@@ -31,14 +31,6 @@ class Proved:
 
     def __str__(self) -> str:
         return f"proved equal: {self.what}, for every input (SAT, CaDiCaL, {self.seconds:.1f} s)"
-
-
-class NotEqualError(SamebitsError):
-    """A file that computes something else: with a neighbourhood where it does, as a drawing of several lines."""
-
-    def __init__(self, message: str, example: CounterExample, drawing: str) -> None:
-        super().__init__(message)
-        self.example, self.drawing = example, drawing
 
 
 def gates_of_a_cell(config: LogicConfig) -> int:
