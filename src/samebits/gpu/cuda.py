@@ -54,8 +54,8 @@ class Cuda:
     def _copy(self, target: int, source: int, size: int, kind: int) -> None:
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
 
-    def zero(self, buffer: Any, size: int) -> None:
-        self._cupy.cuda.runtime.memsetAsync(buffer.ptr, 0, max(4, size), self.stream.ptr)
+    def zero(self, buffer: Any, start: int, size: int) -> None:
+        self._cupy.cuda.runtime.memsetAsync(buffer.ptr + start, 0, size, self.stream.ptr)
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
         source = for_cuda(text, defines)

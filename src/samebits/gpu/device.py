@@ -1,4 +1,4 @@
-"""A GPU as a device (engine/device.py): memory, kernels that are posted, the tree and the optimiser in its own kernels."""
+"""A GPU as a device (engine/device.py): memory, kernels that are posted, the tree and the optimiser."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ class Gpu:
 
     def vector(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         found = self.empty(shape, dtype)
-        self.backend.zero(found.buffer, found.nbytes)
+        self.clear(found)
         return found
+
+    def clear(self, array: DeviceArray) -> None:
+        self.backend.zero(array.buffer, array.start * array.itemsize, array.nbytes)
 
     def upload(self, host: Array) -> DeviceArray:
         found = self.empty(host.shape, host.dtype)
@@ -173,5 +176,3 @@ class GpuAdamW:
     def outcome(self) -> StepInfo:
         raw, _, _, bad, _ = self._outcome.to_host().tolist()
         return StepInfo(math.sqrt(raw) if raw >= 0 else math.nan, not bad)
-
-

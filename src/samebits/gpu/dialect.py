@@ -1,7 +1,9 @@
 """Kernels in a small language that is CUDA C++ and OpenCL C at once.
 
-A source is written with the words of the headers below: KERNEL, GLOBAL, SHARED, DEVICE, GROUP, LANE, BARRIER, FMA … 32 lanes in a
-row are a warp; only CUDA can look ACROSS it, so sums over lanes are written twice (lanes.cl), in one order. An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
+A source is written with the words of the headers below: KERNEL, GLOBAL, SHARED, DEVICE, GROUP, LANE, BARRIER, FMA … 32
+lanes in a row are a warp; only CUDA can look ACROSS it, so sums over lanes are written twice (lanes.cl), in one order.
+
+An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
 buffers, so there every pointer gets a number beside it, which is added in front of the body. A kernel's parameters, by
 which its arguments are converted, are read off the same line.
 """

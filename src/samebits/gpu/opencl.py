@@ -19,9 +19,7 @@ def package() -> Any:
     try:
         import pyopencl
     except ImportError:
-        raise SamebitsError(
-            "OpenCL devices need PyOpenCL; install the extra: pip install 'samebits[opencl]'"
-        ) from None
+        raise SamebitsError("OpenCL devices need PyOpenCL; install the extra: pip install 'samebits[opencl]'") from None
     return pyopencl
 
 
@@ -58,8 +56,9 @@ class OpenCL:
         if into.nbytes:
             self._cl.enqueue_copy(self.queue, into, buffer, src_offset=start, is_blocking=True)
 
-    def zero(self, buffer: Any, size: int) -> None:
-        self._cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, max(4, size))
+    def zero(self, buffer: Any, start: int, size: int) -> None:
+        if size:
+            self._cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), start, size)
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
         source = for_opencl(text, defines)

@@ -1,5 +1,5 @@
 // Rollouts and their gradients (kernels.py). A group has a tile of cells, a lane a cell of every 32; warps share the gates
-// of a level. CHANNELS, CELLS (of a tile), WARPS, TARGETS are words of the compiler's command.
+// of a level. CELLS (of a tile) and WARPS are words of the compiler's command.
 
 #define PARTS (CELLS / 32)  // of a block
 #define LANES (32 * WARPS)
@@ -7,11 +7,11 @@
 #define WARP (LANE / 32)
 
 // inputs: rows (position, channel) of blocks; cells past the tile are 0, so that nothing stale is ever summed
-DEVICE void gather(GLOBAL float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int start, int count, int cells, int columns) {
-  for (int i = LANE; i < 9 * CHANNELS * CELLS; i += LANES) {
+DEVICE void gather(GLOBAL float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns) {
+  for (int i = LANE; i < 9 * channels * CELLS; i += LANES) {
     int cell = i % CELLS, row = i / CELLS;
     float found = 0.0f;
-    if (cell < count) found = state[(row % CHANNELS) * columns + neighbours[(row / CHANNELS) * cells + start + cell]];
+    if (cell < count) found = state[(row % channels) * columns + neighbours[(row / channels) * cells + start + cell]];
     values[i] = found;
   }
   BARRIER;
@@ -35,12 +35,12 @@ DEVICE void forward(GLOBAL float* values, GLOBAL const int* steps, GLOBAL const 
 }
 
 // One CA step of every tile. fired: 0 where all cells fire.
-KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int grid, int cells, int columns, long size) {
+KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, long size) {
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
   GLOBAL float* values = memory + GROUP * size;
-  gather(values, state, neighbours, start, count, cells, columns);
+  gather(values, state, neighbours, channels, start, count, cells, columns);
   forward(values, steps, levels, depth, coef);
-  for (int i = LANE; i < CHANNELS * CELLS; i += LANES) {
+  for (int i = LANE; i < channels * CELLS; i += LANES) {
     int cell = i % CELLS, c = i / CELLS;
     if (cell >= count) continue;
     int column = start + cell;
@@ -50,11 +50,11 @@ KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL f
 }
 
 // Σ (y − target)² of every tile of a state.
-KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int columns) {
+KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int goals, int columns) {
   SHARED double board[32];
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
   double loss = 0.0;
-  for (int c = 0; c < TARGETS; c++) {
+  for (int c = 0; c < goals; c++) {
     double sum = 0.0;
     for (int cell = LANE; cell < CELLS; cell += 32) {
       float error = cell < count ? state[c * columns + start + cell] - targets[c * columns + start + cell] : 0.0f;
@@ -68,40 +68,40 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
 // The way back of one CA step, t: from the gradients of the next state to those of the cell's inputs, and the gates' sums.
 // back: (gates, 4) first block of the output, blocks of it, number, 0; readers: who reads a block, last first:
 // (out block, other block, 2 · number + side)
-KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* state, GLOBAL float* memory, GLOBAL float* adjoints, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* gate_levels, GLOBAL const int* readers, GLOBAL const int* reader_starts, GLOBAL const uchar* begins, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int grid, int cells, int columns, long size, int count_gates, int last) {
+KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* state, GLOBAL float* memory, GLOBAL float* adjoints, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* gate_levels, GLOBAL const int* readers, GLOBAL const int* reader_starts, GLOBAL const uchar* begins, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, long size, int count_gates, int last) {
   SHARED double board[LANES];
   SHARED float boards[4 * LANES];
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
   GLOBAL float* values = memory + GROUP * size;
   GLOBAL float* adjoint = adjoints + GROUP * size;
-  gather(values, state, neighbours, start, count, cells, columns);
+  gather(values, state, neighbours, channels, start, count, cells, columns);
   forward(values, steps, levels, depth, coef);
   if (last) {
-    for (int i = LANE; i < CHANNELS * CELLS; i += LANES) {
+    for (int i = LANE; i < channels * CELLS; i += LANES) {
       int cell = i % CELLS, c = i / CELLS, column = start + cell;
       if (cell < count && fired && !fire[column % grid]) values[outputs[c] * CELLS + cell] = state[c * columns + column];
     }
     BARRIER;
     double loss = 0.0;
-    for (int c = 0; c < CHANNELS; c++) {
+    for (int c = 0; c < channels; c++) {
       double sum = 0.0;
       for (int part = 0; part < PARTS; part++) {
         int cell = 32 * part + CELL;
         float slope = 0.0f;
-        if (c < TARGETS && cell < count) slope = values[outputs[c] * CELLS + cell] - targets[c * columns + start + cell];
+        if (c < goals && cell < count) slope = values[outputs[c] * CELLS + cell] - targets[c * columns + start + cell];
         sum = FMA64((double)slope, (double)slope, sum);
         if (WARP == 0) adjoint[outputs[c] * CELLS + cell] = slope + slope;
       }
-      if (c < TARGETS) loss = loss + sum_lanes(board, sum);
+      if (c < goals) loss = loss + sum_lanes(board, sum);
     }
     if (LANE == 0) losses[GROUP] = loss;
   } else {
-    for (int i = LANE; i < CHANNELS * CELLS; i += LANES) {
+    for (int i = LANE; i < channels * CELLS; i += LANES) {
       int cell = i % CELLS, c = i / CELLS;
       float total = 0.0f;
       if (cell < count) {
         total = patches_after[seats[start + cell] + c * CELLS];
-        for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * cells + start + cell] + (p * CHANNELS + c) * CELLS];
+        for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * cells + start + cell] + (p * channels + c) * CELLS];
         if (fired) total = total + passed_after[c * columns + start + cell];
       }
       adjoint[outputs[c] * CELLS + cell] = total;
@@ -109,7 +109,7 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
   }
   BARRIER;
   if (fired) {
-    for (int i = LANE; i < CHANNELS * CELLS; i += LANES) {
+    for (int i = LANE; i < channels * CELLS; i += LANES) {
       int cell = i % CELLS, c = i / CELLS, column = start + cell;
       if (cell >= count) continue;
       int fires = fire[column % grid];
@@ -153,7 +153,7 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
     }
     BARRIER;
   }
-  for (int i = LANE; i < 9 * CHANNELS * CELLS; i += LANES) {
+  for (int i = LANE; i < 9 * channels * CELLS; i += LANES) {
     int block = i / CELLS, at = i % CELLS;
     float d = 0.0f;
     for (int r = reader_starts[block]; r < reader_starts[block + 1]; r++) {
@@ -163,6 +163,6 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
       float above = adjoint[reader[0] * CELLS + at];
       d = r == reader_starts[block] && begins[block] == 1 ? above * slope : FMA(above, slope, d);
     }
-    patches[(i64)GROUP * 9 * CHANNELS * CELLS + i] = d;
+    patches[(i64)GROUP * 9 * channels * CELLS + i] = d;
   }
 }

@@ -56,7 +56,8 @@ def _levels(key: Any, channels: int, lanes: int) -> Levels:
     own = level[triples[:, 2]]
     order = np.argsort(own, kind="stable")
     depth = int(own.max())
-    steps, gates = [], []
+    steps: list[tuple[int, ...]] = []
+    gates: list[tuple[int, ...]] = []
     for index in order.tolist():
         a, b, out, number = triples[index].tolist()
         gates.append((out, int(widths[index]), number, len(steps)))
@@ -124,8 +125,7 @@ class Run:
             self.fire[:] = boards.fire.reshape(-1)
         self.warps = device.warps
         self.values = self.scratch.buffer("values", (plan.units, levels.size), np.float32)
-        words = {"CHANNELS": channels, "CELLS": config.lanes, "WARPS": self.warps, "TARGETS": boards.targets.shape[-1]}
-        self.kernels = device.program(AUTOMATON, **words)
+        self.kernels = device.program(AUTOMATON, CELLS=config.lanes, WARPS=self.warps)
         self.targets = self._planes("targets", boards.targets)
 
     def _planes(self, name: str, grids: Array) -> Any:
@@ -136,9 +136,11 @@ class Run:
         return found
 
     def begin(self, states: Any) -> None:
-        host = np.zeros(states.shape, np.float32) if states.shape[0] <= 2 else np.zeros((1, *states.shape[1:]), np.float32)
+        """The grids of CA step 0; in all of them the columns after the cells are zeros, whoever had the memory before."""
+        self.device.clear(states)
+        host = np.zeros((1, *states.shape[1:]), np.float32)
         to_planes(self.boards.grids, host[0])
-        states[: len(host)] = host
+        states[:1] = host
 
     def fired(self, t: int) -> tuple[Any, int]:
         """The mask of a CA step, and whether there is one."""
@@ -150,7 +152,7 @@ class Run:
         self.device.post(
             self.kernels["forward_step"], self.plan.units, 32 * self.warps, following, state, self.values, coef,
             tables["steps"], tables["levels"], self.levels.depth, tables["outputs"], self.neighbours, self.tiles, fire,
-            fired, self.grid, self.cells, self.columns, self.levels.size,
+            fired, self.channels, self.grid, self.cells, self.columns, self.levels.size,
         )  # fmt: skip
 
 
@@ -196,11 +198,12 @@ def gradient(
         fire, fired = run.fired(t)
         now, after = t % 2, (t + 1) % 2
         device.post(
-            run.kernels["backward_step"], plan.units, 32 * run.warps, slots, losses, patches[now], patches[after], passed[now],
-            passed[after], states[t], run.values, adjoints, coef, tables["steps"], tables["levels"], run.levels.depth,
+            run.kernels["backward_step"], plan.units, 32 * run.warps, slots, losses, patches[now], patches[after],
+            passed[now], passed[after], states[t], run.values, adjoints, coef, tables["steps"], tables["levels"], run.levels.depth,
             tables["gates"], tables["gate_levels"], tables["readers"], tables["reader_starts"], tables["begins"],
-            tables["outputs"], run.neighbours, run.seats, run.targets, run.tiles, fire, fired, run.grid, run.cells,
-            run.columns, run.levels.size, gate_count(config), int(t == steps - 1),
+            tables["outputs"], run.neighbours, run.seats, run.targets, run.tiles, fire, fired, run.channels,
+            len(run.targets), run.grid, run.cells, run.columns, run.levels.size, gate_count(config),
+            int(t == steps - 1),
         )  # fmt: skip
     return chances
 
@@ -226,7 +229,16 @@ def evaluate(
             run.step(states[(t + 1) % 2], states[t % 2], coef, t)
         end = states[config.ca_steps % 2]
         device.post(
-            run.kernels["squared_errors"], plan.units, 32, flat[column:], rows.shape[1], end, run.targets, run.tiles, run.columns
+            run.kernels["squared_errors"],
+            plan.units,
+            32,
+            flat[column:],
+            rows.shape[1],
+            end,
+            run.targets,
+            run.tiles,
+            len(run.targets),
+            run.columns,
         )
 
 
