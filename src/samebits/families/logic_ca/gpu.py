@@ -136,7 +136,7 @@ class Run:
         return found
 
     def begin(self, states: Any) -> None:
-        """The grids of CA step 0. The columns after the cells are zeros at every step, whoever had the memory before."""
+        """The grids of CA step 0. At every step the columns after the cells are zeros, whoever had the memory before."""
         self.device.clear(states)
         host = np.zeros((1, *states.shape[1:]), np.float32)
         to_planes(self.boards.grids, host[0])
@@ -200,9 +200,9 @@ def gradient(
         device.post(
             run.kernels["backward_step"], plan.units, 32 * run.warps, slots, losses, patches[now], patches[after],
             passed[now], passed[after], states[t], run.values, adjoints, coef, tables["steps"], tables["levels"],
-            run.levels.depth, tables["gates"], tables["gate_levels"], tables["readers"], tables["reader_starts"], tables["begins"],
-            tables["outputs"], run.neighbours, run.seats, run.targets, run.tiles, fire, fired, run.channels,
-            len(run.targets), run.grid, run.cells, run.columns, run.levels.size, gate_count(config),
+            run.levels.depth, tables["gates"], tables["gate_levels"], tables["readers"],
+            tables["reader_starts"], tables["begins"], tables["outputs"], run.neighbours, run.seats, run.targets,
+            run.tiles, fire, fired, run.channels, len(run.targets), run.grid, run.cells, run.columns, run.levels.size, gate_count(config),
             int(t == steps - 1),
         )  # fmt: skip
     return chances
