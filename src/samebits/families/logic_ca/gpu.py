@@ -136,7 +136,7 @@ class Run:
         return found
 
     def begin(self, states: Any) -> None:
-        """The grids of CA step 0. At every step the columns after the cells are zeros, whoever had the memory before."""
+        """The grids of CA step 0. At every step the columns after the cells are zeros, whoever had the memory."""
         self.device.clear(states)
         host = np.zeros((1, *states.shape[1:]), np.float32)
         to_planes(self.boards.grids, host[0])
@@ -202,8 +202,8 @@ def gradient(
             passed[now], passed[after], states[t], run.values, adjoints, coef, tables["steps"], tables["levels"],
             run.levels.depth, tables["gates"], tables["gate_levels"], tables["readers"],
             tables["reader_starts"], tables["begins"], tables["outputs"], run.neighbours, run.seats, run.targets,
-            run.tiles, fire, fired, run.channels, len(run.targets), run.grid, run.cells, run.columns, run.levels.size, gate_count(config),
-            int(t == steps - 1),
+            run.tiles, fire, fired, run.channels, len(run.targets), run.grid, run.cells, run.columns,
+            run.levels.size, gate_count(config), int(t == steps - 1),
         )  # fmt: skip
     return chances
 
