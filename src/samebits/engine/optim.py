@@ -104,6 +104,15 @@ class StepInfo(NamedTuple):
     finite: bool  # the gradient, and the parameters after the update
 
 
+def hyper_of(config: TrainConfig, count: float, step: int, lr: float) -> tuple[float, ...]:
+    """The numbers of a step, in the order in which clip_slice and adamw_slice look them up."""
+    b1, b2 = config.beta1, config.beta2
+    return (
+        1 / count, config.clip_element or math.inf, b1, 1 - b1, b2, 1 - b2,
+        1 / (1 - power(b1, step + 1)), 1 / (1 - power(b2, step + 1)), config.eps, lr, config.weight_decay,
+    )  # fmt: skip
+
+
 class AdamW:
     """The optimiser's two moments and its buffers."""
 
@@ -118,11 +127,7 @@ class AdamW:
 
     def step(self, config: TrainConfig, gradient: Array, count: float, step: int, lr: float) -> None:
         """Post one update from summed gradients; there is no update when they are not finite."""
-        b1, b2 = config.beta1, config.beta2
-        self._hyper[:] = (
-            1 / count, config.clip_element or math.inf, b1, 1 - b1, b2, 1 - b2,
-            1 / (1 - power(b1, step + 1)), 1 / (1 - power(b2, step + 1)), config.eps, lr, config.weight_decay,
-        )  # fmt: skip
+        self._hyper[:] = hyper_of(config, count, step, lr)
         self._totals[1] = config.clip_norm
         self._counters = self._workers.counters(COUNTERS)
         self._workers.post(

@@ -14,7 +14,8 @@ from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, W
 from samebits.engine.params import views
 from samebits.engine.parts import Bench, Measurement, Peer
 from samebits.engine.workers import Workers
-from samebits.families.logic_ca import automaton, data, gates, reference, verbs
+from samebits.families.logic_ca import automaton, data, gates, gpu, reference, verbs
+from samebits.families.logic_ca.boards import cut, sizes
 from samebits.families.logic_ca.circuit_report import circuit_verb
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from samebits.families.logic_ca.export import export
@@ -24,7 +25,7 @@ from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.on_fpga import fpga
 from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
-from samebits.families.logic_ca.tiling import Tiling, tiling, wave_tiling
+from samebits.families.logic_ca.tiling import tiling
 from samebits.families.logic_ca.wiring import wires
 
 
@@ -46,26 +47,14 @@ def group_bytes(config: LogicConfig) -> int:
 
 
 def groups(config: LogicConfig, batch: Batch) -> Array:
-    return tiling(*_sizes(config, batch)).group_tiles
-
-
-def _sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:
-    _, height, width, _ = batch.arrays.grids.shape
-    return batch.samples, height * width, config.lanes
-
-
-def _cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[data.Boards, Tiling]:
-    """The wave's samples and its part of the plan."""
-    samples, plan = wave_tiling(*_sizes(config, batch), wave)
-    boards = batch.arrays
-    return data.Boards(boards.grids[samples], boards.targets[samples], boards.fire, boards.hard), plan
+    return tiling(*sizes(config, batch)).group_tiles
 
 
 def gradient(
     config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
     slots: Array, losses: Array, workers: Workers,
 ) -> Array:  # fmt: skip
-    boards, plan = _cut(config, batch, wave)
+    boards, plan = cut(config, batch, wave)
     sums = slots.reshape(len(slots), -1, 4)
     return automaton.gradient(config, constants, params.reshape(-1, 16), boards, plan, sums, losses, workers)
 
@@ -80,7 +69,7 @@ def evaluate(
     config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
 ) -> None:
     """Soft and hard squared error of every unit's cells, from the same starts."""
-    boards, plan = _cut(config, batch, wave)
+    boards, plan = cut(config, batch, wave)
     logits = params.reshape(-1, 16)
     k = boards.targets.shape[-1]
     wanted = np.ascontiguousarray(boards.targets.reshape(-1, k).T, logits.dtype)
@@ -143,7 +132,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate, pull_back)},
+    kernels={"cpu": Kernels(gradient, evaluate, pull_back), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="soft_loss",

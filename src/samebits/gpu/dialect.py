@@ -1,0 +1,131 @@
+"""Kernels in a small language that is CUDA C++ and OpenCL C at once.
+
+A source is written with the words of the headers below: KERNEL, GLOBAL, SHARED, DEVICE, GROUP, LANE, BARRIER, FMA … 32
+lanes in a row are a warp; only CUDA can look ACROSS it, so sums over lanes are written twice (lanes.cl), in one order.
+
+An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
+buffers, so there every pointer gets a number beside it, which is added in front of the body. A kernel's parameters, by
+which its arguments are converted, are read off the same line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*)\) \{")
+TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
+
+CUDA = """
+typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long long u64; typedef long long i64;
+#define KERNEL extern "C" __global__
+#define DEVICE __device__ __forceinline__
+#define GLOBAL
+#define SHARED __shared__
+#define LOCAL
+#define CONSTANT __device__ const
+#define GROUP ((int)blockIdx.x)
+#define GROUP_Y ((int)blockIdx.y)
+#define LANE ((int)threadIdx.x)
+#define GROUP_SIZE ((int)blockDim.x)
+#define BARRIER __syncthreads()
+#define FMA __fmaf_rn
+#define FMA64 __fma_rn
+#define SQRT __fsqrt_rn
+#define SQRT64 __dsqrt_rn
+#define DIVIDE __fdiv_rn
+#define FLOOR floorf
+#define FLOAT_OF __int_as_float
+#define DOUBLE_OF __longlong_as_double
+#define BITS_OF __float_as_int
+#define BITS64_OF __double_as_longlong
+#define IS_FINITE(x) (isfinite(x) != 0)
+#define HIGH __umul64hi
+#define CUDA
+#define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
+"""
+
+OPENCL = """
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL FP_CONTRACT OFF
+typedef uint u32; typedef ulong u64; typedef long i64;
+#define KERNEL __kernel
+#define DEVICE inline
+#define GLOBAL __global
+#define SHARED __local
+#define LOCAL __local
+#define CONSTANT __constant
+#define GROUP ((int)get_group_id(0))
+#define GROUP_Y ((int)get_group_id(1))
+#define LANE ((int)get_local_id(0))
+#define GROUP_SIZE ((int)get_local_size(0))
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define FMA fma
+#define FMA64 fma
+#define SQRT sqrt
+#define SQRT64 sqrt
+#define DIVIDE(x, y) ((x) / (y))
+#define FLOOR floor
+#define FLOAT_OF as_float
+#define DOUBLE_OF as_double
+#define BITS_OF as_int
+#define BITS64_OF as_long
+#define IS_FINITE(x) (isfinite(x) != 0)
+#define HIGH mul_hi
+"""
+
+
+class Parameter(NamedTuple):
+    name: str
+    kind: str  # of NumPy
+    is_array: bool
+
+
+class Source(NamedTuple):
+    """What a compiler gets, and how its kernels are called."""
+
+    text: str
+    kernels: Mapping[str, tuple[Parameter, ...]]
+
+
+def parameters(text: str) -> tuple[Parameter, ...]:
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        words = part.replace("*", " * ").split()
+        plain = [word for word in words if word not in ("GLOBAL", "const", "*")]
+        kind, name = plain
+        found.append(Parameter(name, TYPES.get(kind, kind), "*" in words))
+    return tuple(found)
+
+
+def kernels_of(text: str) -> dict[str, tuple[Parameter, ...]]:
+    return {match[1]: parameters(match[2]) for match in KERNEL.finditer(text)}
+
+
+def for_cuda(text: str, defines: Mapping[str, int]) -> Source:
+    return Source(CUDA + _defined(defines) + text, kernels_of(text))
+
+
+def for_opencl(text: str, defines: Mapping[str, int]) -> Source:
+    def with_starts(match: re.Match[str]) -> str:
+        given = [part.strip() for part in match[2].split(",") if part.strip()]
+        arrays = [one.name for one in parameters(match[2]) if one.is_array]
+        starts = "".join(f", long {name}_start" for name in arrays)
+        moved = " ".join(f"{name} += {name}_start;" for name in arrays)
+        return f"KERNEL void {match[1]}({', '.join(given)}{starts}) {{ {moved}"
+
+    return Source(OPENCL + _defined(defines) + KERNEL.sub(with_starts, text), kernels_of(text))
+
+
+def _defined(values: Mapping[str, int]) -> str:
+    return "".join(f"#define {name} {value}\n" for name, value in sorted(values.items()))
+
+
+@cache
+def read(*names: str) -> str:
+    """Files of ours, by their paths in the package, in this order."""
+    root = Path(__file__).parents[1]
+    return "\n".join((root / name).read_text(encoding="utf-8") for name in names)

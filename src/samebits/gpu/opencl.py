@@ -1,0 +1,83 @@
+"""OpenCL by way of PyOpenCL: any GPU, and PoCL, which is a CPU that behaves like one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.errors import SamebitsError
+from samebits.gpu.arrays import DeviceArray
+from samebits.gpu.dialect import Parameter, for_opencl
+
+OPTIONS = ("-cl-denorms-are-zero", "-cl-fp32-correctly-rounded-divide-sqrt")
+
+
+def package() -> Any:
+    try:
+        import pyopencl
+    except ImportError:
+        raise SamebitsError("OpenCL devices need PyOpenCL; install the extra: pip install 'samebits[opencl]'") from None
+    return pyopencl
+
+
+def devices() -> list[Any]:
+    """All of them, platform by platform."""
+    cl = package()
+    try:
+        return [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error:
+        return []
+
+
+class OpenCL:
+    """One device: buffers, programs, and a queue that runs them in order."""
+
+    def __init__(self, device: Any) -> None:
+        self._cl = package()
+        self.device, self.warps = device, 1
+        self.context = self._cl.Context([device])
+        self.queue = self._cl.CommandQueue(self.context)
+
+    @property
+    def name(self) -> str:
+        return str(self.device.name).strip()
+
+    def allocate(self, size: int) -> Any:
+        return self._cl.Buffer(self.context, self._cl.mem_flags.READ_WRITE, max(4, size))
+
+    def write(self, buffer: Any, start: int, content: Array) -> None:
+        if content.nbytes:
+            self._cl.enqueue_copy(self.queue, buffer, content, dst_offset=start, is_blocking=True)
+
+    def read(self, buffer: Any, start: int, into: Array) -> None:
+        if into.nbytes:
+            self._cl.enqueue_copy(self.queue, into, buffer, src_offset=start, is_blocking=True)
+
+    def zero(self, buffer: Any, start: int, size: int) -> None:
+        if size:
+            self._cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), start, size)
+
+    def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
+        source = for_opencl(text, defines)
+        program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
+        return {name: (self._cl.Kernel(program, name), known) for name, known in source.kernels.items()}
+
+    def launch(
+        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any]
+    ) -> None:
+        given: list[Any] = []
+        starts: list[Any] = []
+        for parameter, value in zip(known, args, strict=True):
+            if isinstance(value, DeviceArray):
+                given.append(value.buffer)
+                starts.append(np.int64(value.start))
+            else:
+                given.append(np.dtype(parameter.kind).type(value))
+        kernel.set_args(*given, *starts)
+        self._cl.enqueue_nd_range_kernel(self.queue, kernel, (grid[0] * threads, grid[1]), (threads, 1))
+
+    def finish(self) -> None:
+        self.queue.finish()

@@ -1,0 +1,41 @@
+"""Automata on a device: weights, losses and evaluations have the bits of the CPU."""
+
+import pytest
+
+from samebits.config import override
+from samebits.engine.params import weights_hash
+from samebits.engine.trainer import Trainer, resolve
+from samebits.engine.workers import Workers
+from samebits.families import find_preset, find_task
+
+CASES = [
+    ("checkerboard", {"ca_steps": 3}),
+    ("checkerboard", {"ca_steps": 3, "harden_from": 0.0, "harden_full": 0.5, "steps": 4}),
+    ("checkerboard-async", {"ca_steps": 3}),
+    ("life", {}),
+    ("grow", {"ca_steps": 3}),
+    ("letter", {"ca_steps": 2}),
+]
+
+
+def trained(family, config, device):
+    trainer = Trainer(family, config, device)
+    rows = [trainer.step(log=True) for _ in range(3)]
+    rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
+    return weights_hash(device.download(trainer.params)), rows
+
+
+@pytest.mark.parametrize(("task", "more"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+def test_training_has_the_bits_of_the_cpu(gpu, task, more):
+    family, _ = find_task(task)
+    config = resolve(family, override(find_preset(task, "small"), more))
+    with Workers(2) as workers:
+        wanted = trained(family, config, workers)
+    assert trained(family, config, gpu) == wanted
+
+
+def test_waves_do_not_change_a_bit(gpu):
+    family, _ = find_task("checkerboard")
+    config = resolve(family, override(find_preset("checkerboard", "small"), {"ca_steps": 2, "batch_size": 6}))
+    parts = override(config, {"micro_batches": 3})
+    assert trained(family, parts, gpu) == trained(family, config, gpu)
