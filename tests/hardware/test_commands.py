@@ -169,6 +169,7 @@ def test_a_grid_that_does_not_fit_names_the_largest_that_does(life, tmp_path, mo
     def wheel(module, function, words, folder, log):
         return 0, f"Info: \t         ICESTORM_LC: {14 * sizes[-1]:>7}/   7680    99%\n"
 
+    monkeypatch.setattr("samebits.families.logic_ca.on_fpga.require", lambda *names: None)
     monkeypatch.setattr(fpga, "yosys", yosys)
     monkeypatch.setattr(fpga, "wheel", wheel)
     done = samebits_here("circuit", life, "--fpga", "ice40-hx8k", "--grid", "40x40", cwd=tmp_path)
