@@ -7,17 +7,21 @@
 #define A_TRANSPOSED 1
 #define B_TRANSPOSED 2
 #define ADD 4
+#define PARTS 8
 
-// c (m, n) = a (m, k) · b (k, n), + c if ADD. Beside each other in GROUP_Y: parts of so many numbers each, of which the last
-// may have fewer terms: all of them together have `terms`.
-KERNEL void gemm(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int lda, int ldb, int ldc, int flags, long a_part, long b_part, long c_part, int terms) {
+// c (m, n) = a (m, k) · b (k, n), + c if ADD. If PARTS, several beside each other, in GROUP_Y: their terms are the rows starts[y]
+// … starts[y + 1] of a and b, both by rows of k, and c has c_part numbers each.
+KERNEL void gemm(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, GLOBAL const int* starts, int m, int n, int k, int lda, int ldb, int ldc, int flags, long c_part) {
   SHARED float left[STEP][SIDE + 4];
   SHARED float right[STEP][SIDE + 4];
   int across = (n + SIDE - 1) / SIDE, row0 = GROUP / across * SIDE, column0 = GROUP % across * SIDE;
-  int depth = min(k, terms - GROUP_Y * k), x = LANE % 16, y = LANE / 16;
-  a += GROUP_Y * a_part;
-  b += GROUP_Y * b_part;
-  c += GROUP_Y * c_part;
+  int depth = k, x = LANE % 16, y = LANE / 16;
+  if (flags & PARTS) {
+    depth = starts[GROUP_Y + 1] - starts[GROUP_Y];
+    a += (i64)starts[GROUP_Y] * lda;
+    b += (i64)starts[GROUP_Y] * ldb;
+    c += GROUP_Y * c_part;
+  }
   float sums[4][4], whole[4][4];
   int begun = flags & ADD;
   for (int i = 0; i < 4; i++)

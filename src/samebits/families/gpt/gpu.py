@@ -12,13 +12,12 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.gpt.config import DROPOUT, GptConfig
 from samebits.families.gpt.kernels import Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
-from samebits.gpu import elementary
+from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.products import ADD, B_TRANSPOSED, Products
 
 OWNER = "gpt"
-FILES = LANES, elementary.FILE, "gpu/random.cl", "gpu/gemm.cl", "families/gpt/gpt.cl"
-SIDE = 64  # of a product's tile
-A_TRANSPOSED, B_TRANSPOSED, ADD = 1, 2, 4
+FILES = LANES, elementary.FILE, "gpu/random.cl", products.FILE, "families/gpt/gpt.cl"
 WARP = 32
 
 
@@ -62,6 +61,9 @@ class Transformer:
         self.each = z.S * z.T  # rows of a unit
         self.units = -(-self.samples // z.S)
         self.inputs, self.targets = self._tokens("inputs", inputs), self._tokens("targets", targets)
+        self.products = Products(device, self.kernels)
+        self.starts = self.scratch.buffer("starts", (self.units + 1,), np.int32)
+        self.starts[:] = np.minimum(np.arange(self.units + 1) * self.each, self.rows)
         self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
 
     def _tokens(self, name: str, tokens: Array) -> Any:
@@ -78,32 +80,19 @@ class Transformer:
     def each_number(self, name: str, array: Any, *args: Any) -> None:
         self.run(name, -(-array.size // THREADS), THREADS, array, *args, array.size)
 
-    def product(
-        self, out: Any, a: Any, b: Any, m: int, n: int, k: int, lda: int, ldb: int, flags: int, parts: int = 1,
-        steps: tuple[int, int, int] = (0, 0, 0), terms: int | None = None,
-    ) -> None:  # fmt: skip
-        tiles = -(-m // SIDE) * -(-n // SIDE)
-        self.run(
-            "gemm", (tiles, parts), 256, out, a, b, m, n, k, lda, ldb, n, flags, *steps, k if terms is None else terms
-        )
-
     def times(self, out: Any, a: Any, matrix: tuple[int, int, int], add: bool = False) -> None:
         """out = a · matrix."""
         start, inputs, outputs = matrix
-        self.product(out, a, self.params[start:], self.rows, outputs, inputs, inputs, outputs, ADD if add else 0)
+        self.products.times(out, a, self.params[start:], (self.rows, inputs, outputs), ADD if add else 0)
 
     def times_transposed(self, out: Any, a: Any, matrix: tuple[int, int, int]) -> None:
         start, inputs, outputs = matrix
-        self.product(out, a, self.params[start:], self.rows, inputs, outputs, outputs, outputs, B_TRANSPOSED)
+        self.products.times(out, a, self.params[start:], (self.rows, outputs, inputs), B_TRANSPOSED)
 
     def gradient_of(self, slots: Any, a: Any, b: Any, matrix: tuple[int, int, int]) -> None:
         """Every unit's aᵀ · b, in its slot."""
         start, inputs, outputs = matrix
-        parts = self.each * inputs, self.each * outputs, self.weights.size
-        self.product(
-            slots.reshape(-1)[start:], a, b, inputs, outputs, self.each, inputs, outputs, A_TRANSPOSED, self.units,
-            parts, self.rows,
-        )  # fmt: skip
+        self.products.by_unit(slots, start, a, b, self.starts, (inputs, outputs))
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
         self.run("norm_forward", self.rows, WARP, n, r, x, self.z.D)
