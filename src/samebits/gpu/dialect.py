@@ -44,6 +44,8 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define BITS64_OF __double_as_longlong
 #define IS_FINITE(x) (isfinite(x) != 0)
 #define HIGH __umul64hi
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
 #define CUDA
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """

@@ -9,6 +9,11 @@ DEVICE double sum_lanes(LOCAL double* board, double x) {  // folded by halves
   return x;
 }
 
+DEVICE float sum_lanes32(LOCAL float* board, float x) {
+  for (int distance = 16; distance > 0; distance /= 2) x = x + ACROSS(x, distance);
+  return x;
+}
+
 DEVICE float sum_quads(float x) {
   x = x + ACROSS(x, 16);
   x = x + ACROSS(x, 2);
@@ -35,6 +40,18 @@ DEVICE double sum_lanes(LOCAL double* board, double x) {
   board[LANE] = x;
   BARRIER;
   double s[16];
+  for (int i = 0; i < 16; i++) s[i] = mine[i] + mine[i + 16];
+  for (int n = 8; n > 0; n /= 2)
+    for (int i = 0; i < n; i++) s[i] = s[i] + s[i + n];
+  return s[0];
+}
+
+DEVICE float sum_lanes32(LOCAL float* board, float x) {
+  LOCAL float* mine = board + LANE / 32 * 32;
+  BARRIER;
+  board[LANE] = x;
+  BARRIER;
+  float s[16];
   for (int i = 0; i < 16; i++) s[i] = mine[i] + mine[i + 16];
   for (int n = 8; n > 0; n /= 2)
     for (int i = 0; i < n; i++) s[i] = s[i] + s[i + n];

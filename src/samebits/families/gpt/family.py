@@ -22,7 +22,7 @@ from samebits.engine.rng import Purpose
 from samebits.engine.source import read_source
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.gpt import data, evaluation, reference, transformer, verbs
+from samebits.families.gpt import data, evaluation, gpu, reference, transformer, verbs
 from samebits.families.gpt.config import TASKS, GptConfig, layout
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.text import GENERATED
@@ -122,25 +122,18 @@ def groups(config: GptConfig, batch: Batch) -> Array:
     return np.ones(-(-batch.samples // config.unit_samples), np.int64)
 
 
-def _cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int, int]:
-    """The wave's inputs and targets, the step, and the place of its first sample."""
-    first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
-    windows = batch.arrays
-    return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
-
-
 def gradient(
     config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
     workers: Workers,
 ) -> None:  # fmt: skip
-    inputs, targets, step, first = _cut(config, batch, wave)
+    inputs, targets, step, first = transformer.cut(config, batch, wave)
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
 def evaluate(
     config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
 ) -> None:
-    inputs, targets, _, _ = _cut(config, batch, wave)
+    inputs, targets, _, _ = transformer.cut(config, batch, wave)
     transformer.evaluate(config, params, inputs, targets, rows, workers)
 
 
@@ -184,7 +177,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate)},
+    kernels={"cpu": Kernels(gradient, evaluate), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="loss",

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.engine.arrays import Array
+from samebits.engine.family import Batch, Wave
 from samebits.engine.workers import Workers
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.kernels import (
@@ -26,6 +27,13 @@ NO_DROPOUT = Dropout(0, 1.0, 0, 0)
 def sizes(config: GptConfig) -> Sizes:
     shape = config.context, config.width, config.heads, config.layers, config.symbols
     return Sizes(config.unit_samples, *shape, config.final_norm)
+
+
+def cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int, int]:
+    """The wave's inputs and targets, the step, and the place of its first sample."""
+    first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
+    windows = batch.arrays
+    return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
 
 
 def dropout_of(config: GptConfig, step: int) -> Dropout:

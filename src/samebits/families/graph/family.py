@@ -15,7 +15,7 @@ from samebits.engine.params import spans, views
 from samebits.engine.parts import Bench, Peer
 from samebits.engine.rng import Purpose
 from samebits.engine.workers import Workers
-from samebits.families.graph import data, network, reference, userdata, verbs
+from samebits.families.graph import data, gpu, network, reference, userdata, verbs
 from samebits.families.graph.config import TASKS, GraphConfig, layout, parameter_total
 from samebits.families.graph.model import GraphModel
 
@@ -101,7 +101,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate, folded=network.FOLDED)},
+    kernels={"cpu": Kernels(gradient, evaluate, folded=network.FOLDED), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="loss",

@@ -1,0 +1,223 @@
+"""The GPT on a GPU: all samples of a wave at once, a kernel after another (gpt.cl, engine products in gpu/gemm.cl)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.family import Batch, Constants, Kernels, Wave
+from samebits.families.gpt.config import DROPOUT, GptConfig
+from samebits.families.gpt.kernels import Dropout
+from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
+from samebits.gpu import elementary, products
+from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.products import ADD, B_TRANSPOSED, Products
+
+OWNER = "gpt"
+FILES = LANES, elementary.FILE, "gpu/random.cl", products.FILE, "families/gpt/gpt.cl"
+WARP = 32
+
+
+class Weights(NamedTuple):
+    """Where the matrices lie in the flat vector, and in a slot: (inputs, outputs) each."""
+
+    token: int
+    position: int
+    layers: list[dict[str, tuple[int, int, int]]]  # start, inputs, outputs
+    head: tuple[int, int, int]
+    size: int
+
+
+def weights_of(config: GptConfig) -> Weights:
+    z = sizes(config)
+    at, layers = (z.V + z.T) * z.D, []
+    for _ in range(z.L):
+        layer = {}
+        for name, inputs, outputs in (
+            ("qkv", z.D, 3 * z.D),
+            ("out", z.D, z.D),
+            ("up", z.D, 4 * z.D),
+            ("down", 4 * z.D, z.D),
+        ):
+            layer[name] = at, inputs, outputs
+            at += inputs * outputs
+        layers.append(layer)
+    return Weights(0, z.V * z.D, layers, (at, z.D, z.V), at + z.D * z.V)
+
+
+class Transformer:
+    """One wave: its tokens on the device, and what the way back needs."""
+
+    def __init__(
+        self, config: GptConfig, params: Any, inputs: Array, targets: Array, first: int, drop: Dropout, device: Gpu
+    ) -> None:
+        self.device, self.params, self.z, self.drop, self.first = device, params, sizes(config), drop, first
+        self.kernels, self.weights = device.program(FILES, **elementary.WORDS), weights_of(config)
+        self.scratch, z = device.scratch(OWNER), self.z
+        self.samples, self.rows = len(inputs), inputs.size
+        self.each = z.S * z.T  # rows of a unit
+        self.units = -(-self.samples // z.S)
+        self.inputs, self.targets = self._tokens("inputs", inputs), self._tokens("targets", targets)
+        self.products = Products(device, self.kernels)
+        self.starts = self.scratch.buffer("starts", (self.units + 1,), np.int32)
+        self.starts[:] = np.minimum(np.arange(self.units + 1) * self.each, self.rows)
+        self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
+
+    def _tokens(self, name: str, tokens: Array) -> Any:
+        found = self.scratch.buffer(name, (tokens.size,), np.int32)
+        found[:] = tokens.reshape(-1).astype(np.int32)
+        return found
+
+    def memory(self, name: str, width: int, dtype: Any = np.float32) -> Any:
+        return self.scratch.buffer(name, (self.rows, width), dtype)
+
+    def run(self, name: str, groups: int | tuple[int, int], threads: int, *args: Any) -> None:
+        self.device.post(self.kernels[name], groups, threads, *args)
+
+    def each_number(self, name: str, array: Any, *args: Any) -> None:
+        self.run(name, -(-array.size // THREADS), THREADS, array, *args, array.size)
+
+    def times(self, out: Any, a: Any, matrix: tuple[int, int, int], add: bool = False) -> None:
+        """out = a · matrix."""
+        start, inputs, outputs = matrix
+        self.products.times(out, a, self.params[start:], (self.rows, inputs, outputs), ADD if add else 0)
+
+    def times_transposed(self, out: Any, a: Any, matrix: tuple[int, int, int]) -> None:
+        start, inputs, outputs = matrix
+        self.products.times(out, a, self.params[start:], (self.rows, outputs, inputs), B_TRANSPOSED)
+
+    def gradient_of(self, slots: Any, a: Any, b: Any, matrix: tuple[int, int, int]) -> None:
+        """Every unit's aᵀ · b, in its slot."""
+        start, inputs, outputs = matrix
+        self.products.by_unit(slots, start, a, b, self.starts, (inputs, outputs))
+
+    def norm(self, n: Any, r: Any, x: Any) -> None:
+        self.run("norm_forward", self.rows, WARP, n, r, x, self.z.D)
+
+    def norm_back(self, dx: Any, dn: Any, n: Any, r: Any, fresh: bool = False) -> None:
+        self.run("norm_backward", self.rows, WARP, dx, dn, n, r, self.z.D, int(fresh))
+
+    def mask(self, site: int) -> Any:
+        return self.memory(f"mask {site}", self.z.D, np.uint8)
+
+    def draw(self, site: int) -> Any:
+        found, drop, each = self.mask(site), self.drop, self.z.T * self.z.D
+        threads = self.samples * -(-each // 16)
+        self.run(
+            "draw_dropout", -(-threads // THREADS), THREADS, found, each, self.samples, self.first, site,
+            drop.threshold, drop.seed, drop.step, DROPOUT,
+        )  # fmt: skip
+        return found
+
+    def branch(self, x: Any, a: Any, matrix: tuple[int, int, int], site: int) -> None:
+        """x += a · matrix, with dropout."""
+        if not self.drop.threshold:
+            self.times(x, a, matrix, add=True)
+            return
+        made = self.memory("dn", self.z.D)
+        self.times(made, a, matrix)
+        self.each_number("add_with_dropout", x, made, self.draw(site), self.drop.scale)
+
+    def forward(self) -> Any:
+        """The logits."""
+        z, weights = self.z, self.weights
+        x, a = self.memory("x", z.D), self.memory("a", 4 * z.D)
+        token, position = self.params[weights.token :], self.params[weights.position :]
+        self.run("embed", -(-x.size // THREADS), THREADS, x, token, position, self.inputs, x.size, z.D, z.T)
+        if self.drop.threshold:
+            self.each_number("apply_dropout", x, x, self.draw(0), self.drop.scale)
+        for number, layer in enumerate(weights.layers):
+            n1, qkv, y, n2, p, r1, r2, P = self.layer(number)
+            self.norm(n1, r1, x)
+            self.times(qkv, n1, layer["qkv"])
+            self.run("attention_forward", self.rows * z.H, WARP, y, P, qkv, z.T, z.D, z.H, self.scale)
+            self.branch(x, y, layer["out"], 2 * number + 1)
+            self.norm(n2, r2, x)
+            self.times(p, n2, layer["up"])
+            self.run("square_relu_forward", -(-p.size // THREADS), THREADS, a, p, p.size)
+            self.branch(x, a, layer["down"], 2 * number + 2)
+        nf = x
+        if z.final_norm:
+            nf = self.memory("nf", z.D)
+            self.norm(nf, self.memory("rf", 1), x)
+        logits = self.memory("logits", z.V)
+        self.times(logits, nf, weights.head)
+        return logits
+
+    def layer(self, number: int) -> tuple[Any, ...]:
+        """What a layer keeps for the way back."""
+        D = self.z.D
+        widths = {"n1": D, "qkv": 3 * D, "y": D, "n2": D, "p": 4 * D, "r1": 1, "r2": 1, "P": self.z.H * self.z.T}
+        return tuple(self.memory(f"{name} {number}", width) for name, width in widths.items())
+
+    def losses(self, logits: Any, rows: Any) -> None:
+        """Nats, and in three columns counts and hits, of every unit; logits become their gradient."""
+        told = self.memory("told", 3, np.float64)
+        self.run("cross_entropy", self.rows, WARP, logits, told, self.targets, self.z.V)
+        columns = rows.shape[1]
+        self.run("sum_rows", -(-self.units // WARP), WARP, rows, told, self.units, self.each, self.rows, columns)
+
+    def backward(self, logits: Any, slots: Any) -> None:
+        z, weights, drop = self.z, self.weights, self.drop
+        x, nf, dx, dn = (self.memory(name, z.D) for name in ("x", "nf", "dx", "dn"))
+        a, da, dqkv = self.memory("a", 4 * z.D), self.memory("da", 4 * z.D), self.memory("dqkv", 3 * z.D)
+        slopes = self.memory("slopes", z.H * z.T)
+        self.gradient_of(slots, nf if z.final_norm else x, logits, weights.head)
+        if z.final_norm:
+            self.times_transposed(dn, logits, weights.head)
+            self.norm_back(dx, dn, nf, self.memory("rf", 1), fresh=True)
+        else:
+            self.times_transposed(dx, logits, weights.head)
+        for number in range(z.L - 1, -1, -1):
+            layer, (n1, qkv, y, n2, p, r1, r2, P) = weights.layers[number], self.layer(number)
+            branch = dx
+            if drop.threshold:
+                branch = x  # the stream itself is no longer needed
+                self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 2), drop.scale)
+            self.times_transposed(da, branch, layer["down"])
+            self.run("square_relu_backward", -(-p.size // THREADS), THREADS, a, da, p, p.size)
+            self.gradient_of(slots, a, branch, layer["down"])
+            self.gradient_of(slots, n2, da, layer["up"])
+            self.times_transposed(dn, da, layer["up"])
+            self.norm_back(dx, dn, n2, r2)
+            if drop.threshold:
+                self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 1), drop.scale)
+            self.gradient_of(slots, y, branch, layer["out"])
+            self.times_transposed(dn, branch, layer["out"])
+            sizes_of_heads = z.T, z.D, z.H, self.scale
+            self.run("attention_back_rows", self.rows * z.H, WARP, dqkv, slopes, dn, P, qkv, *sizes_of_heads)
+            self.run("attention_back_columns", self.rows * z.H, WARP, dqkv, slopes, dn, P, qkv, *sizes_of_heads)
+            self.gradient_of(slots, n1, dqkv, layer["qkv"])
+            self.times_transposed(dn, dqkv, layer["qkv"])
+            self.norm_back(dx, dn, n1, r1)
+        if drop.threshold:
+            self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)
+        self.run(
+            "embed_backward", (-(-z.D // WARP), self.units), WARP, slots, dx, self.inputs, z.D, z.T, z.V, self.each,
+            self.rows, weights.size,
+        )  # fmt: skip
+
+
+def gradient(
+    config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
+    device: Gpu,
+) -> None:  # fmt: skip
+    inputs, targets, step, first = cut(config, batch, wave)
+    run = Transformer(config, params, inputs, targets, first, dropout_of(config, step), device)
+    logits = run.forward()
+    run.losses(logits, losses)
+    run.backward(logits, slots)
+
+
+def evaluate(
+    config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
+) -> None:
+    inputs, targets, _, first = cut(config, batch, wave)
+    run = Transformer(config, params, inputs, targets, first, NO_DROPOUT, device)
+    run.losses(run.forward(), rows)
+
+
+KERNELS = Kernels(gradient, evaluate)
