@@ -3,10 +3,9 @@
 import pytest
 
 from samebits.config import override
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.engine.trainer import resolve
 from samebits.families import find_preset, find_task
+from tests.gpu.training import check_bits, trained
 
 CASES = [
     ("checkerboard", {"ca_steps": 3}),
@@ -18,20 +17,9 @@ CASES = [
 ]
 
 
-def trained(family, config, device):
-    trainer = Trainer(family, config, device)
-    rows = [trainer.step(log=True) for _ in range(3)]
-    rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
-    return weights_hash(device.download(trainer.params)), rows
-
-
 @pytest.mark.parametrize(("task", "more"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_training_has_the_bits_of_the_cpu(gpu, task, more):
-    family, _ = find_task(task)
-    config = resolve(family, override(find_preset(task, "small"), more))
-    with Workers(2) as workers:
-        wanted = trained(family, config, workers)
-    assert trained(family, config, gpu) == wanted
+    check_bits(gpu, task, more)
 
 
 def test_waves_do_not_change_a_bit(gpu):

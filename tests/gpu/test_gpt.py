@@ -2,11 +2,7 @@
 
 import pytest
 
-from samebits.config import override
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
-from samebits.families import find_preset, find_task
-from tests.gpu.test_automata import trained
+from tests.gpu.training import check_bits
 
 GENERATED = {"data": "generated"}
 CASES = [
@@ -19,8 +15,4 @@ CASES = [
 
 @pytest.mark.parametrize("more", CASES, ids=range(len(CASES)))
 def test_training_has_the_bits_of_the_cpu(gpu, more):
-    family, _ = find_task("gpt")
-    config = resolve(family, override(find_preset("gpt", "small"), {**GENERATED, **more}))
-    with Workers(2) as workers:
-        wanted = trained(family, config, workers)
-    assert trained(family, config, gpu) == wanted
+    check_bits(gpu, "gpt", {**GENERATED, **more})

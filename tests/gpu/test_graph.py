@@ -2,11 +2,7 @@
 
 import pytest
 
-from samebits.config import override
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
-from samebits.families import find_preset, find_task
-from tests.gpu.test_automata import trained
+from tests.gpu.training import check_bits
 
 CASES = [
     ("boolean", {"batch_size": 61, "sinkhorn": 0.5}),
@@ -20,8 +16,4 @@ CASES = [
 
 @pytest.mark.parametrize(("task", "more"), CASES)
 def test_training_has_the_bits_of_the_cpu(gpu, task, more):
-    family, _ = find_task(task)
-    config = resolve(family, override(find_preset(task, "small"), more))
-    with Workers(2) as workers:
-        wanted = trained(family, config, workers)
-    assert trained(family, config, gpu) == wanted
+    check_bits(gpu, task, more)

@@ -65,6 +65,20 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
   if (LANE == 0) rows[(i64)GROUP * stride] = loss;
 }
 
+// The adjoint of a cell in a block: a chain over those who read it, last first. It begins with nothing (0), with its first
+// reader (1), or with what lies there (2), as gpu.py says.
+DEVICE float from_readers(GLOBAL const float* adjoint, GLOBAL const float* values, GLOBAL const float* coef, GLOBAL const int* readers, GLOBAL const int* starts, int begins, int block, int at) {
+  float d = begins == 2 ? adjoint[block * CELLS + at] : 0.0f;
+  for (int r = starts[block]; r < starts[block + 1]; r++) {
+    GLOBAL const int* reader = readers + 3 * r;
+    GLOBAL const float* c = coef + 4 * (reader[2] / 2);
+    float slope = FMA(c[3], values[reader[1] * CELLS + at], (reader[2] & 1) ? c[2] : c[1]);
+    float above = adjoint[reader[0] * CELLS + at];
+    d = r == starts[block] && begins == 1 ? above * slope : FMA(above, slope, d);
+  }
+  return d;
+}
+
 // The way back of one CA step, t: from the gradients of the next state to those of the cell's inputs, and the gates' sums.
 // back: (gates, 4) first block of the output, blocks of it, number, 0; readers: who reads a block, last first:
 // (out block, other block, 2 · number + side)
@@ -127,14 +141,7 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
       float t0 = 0.0f, t1 = 0.0f, t2 = 0.0f, t3 = 0.0f;
       for (int item = 0; own && item < gate[1] * PARTS; item++) {
         int block = gate[0] + item / PARTS, at = 32 * (item % PARTS) + CELL;
-        float d = begins[block] == 2 ? adjoint[block * CELLS + at] : 0.0f;
-        for (int r = reader_starts[block]; r < reader_starts[block + 1]; r++) {
-          GLOBAL const int* reader = readers + 3 * r;
-          GLOBAL const float* c = coef + 4 * (reader[2] / 2);
-          float slope = FMA(c[3], values[reader[1] * CELLS + at], (reader[2] & 1) ? c[2] : c[1]);
-          float above = adjoint[reader[0] * CELLS + at];
-          d = r == reader_starts[block] && begins[block] == 1 ? above * slope : FMA(above, slope, d);
-        }
+        float d = from_readers(adjoint, values, coef, readers, reader_starts, begins[block], block, at);
         adjoint[block * CELLS + at] = d;
         // What the gate saw: its inputs are in the list of the way there.
         GLOBAL const int* s = steps + 4 * (gate[3] + item / PARTS);
@@ -155,14 +162,7 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
   }
   for (int i = LANE; i < 9 * channels * CELLS; i += LANES) {
     int block = i / CELLS, at = i % CELLS;
-    float d = 0.0f;
-    for (int r = reader_starts[block]; r < reader_starts[block + 1]; r++) {
-      GLOBAL const int* reader = readers + 3 * r;
-      GLOBAL const float* c = coef + 4 * (reader[2] / 2);
-      float slope = FMA(c[3], values[reader[1] * CELLS + at], (reader[2] & 1) ? c[2] : c[1]);
-      float above = adjoint[reader[0] * CELLS + at];
-      d = r == reader_starts[block] && begins[block] == 1 ? above * slope : FMA(above, slope, d);
-    }
+    float d = from_readers(adjoint, values, coef, readers, reader_starts, begins[block], block, at);
     patches[(i64)GROUP * 9 * channels * CELLS + i] = d;
   }
 }
