@@ -23,6 +23,18 @@ def package() -> Any:
     return cupy
 
 
+def count() -> int:
+    """How many devices there are; without CuPy or a driver none."""
+    try:
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except ImportError:
+        return 0
+    except RuntimeError:  # CUDA's errors are RuntimeErrors: no driver, no device
+        return 0
+
+
 class Cuda:
     """One device: memory, modules, and a stream that runs kernels in order."""
 
