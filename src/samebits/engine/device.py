@@ -41,6 +41,8 @@ class Optimiser(Protocol):
 
 
 class Device(Protocol):
+    waits_to_be_seen: bool  # a look at a result holds it up: the engine looks only when it must
+
     @property
     def kind(self) -> str:
         """Which of a family's kernels it runs."""

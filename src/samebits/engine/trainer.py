@@ -56,10 +56,13 @@ class Trainer:
         self._drawn = self._draw(step + 1)  # the others are computing meanwhile
         self.device.join()
         self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
+        self.state.step = step + 1
+        if not log and self.device.waits_to_be_seen:
+            return {"step": step + 1}
         loss, info = self._mean(losses, batch), self.optimiser.outcome()
         if not (math.isfinite(loss) and info.finite):
+            self.state.step = step
             raise SamebitsError(self._not_finite(step, loss))
-        self.state.step = step + 1
         return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
 
     def idle_ranks(self) -> int:

@@ -20,6 +20,7 @@ class Workers(Pool):
     """What `--workers` asks for. Implements engine/device.py: vectors are NumPy arrays."""
 
     kind = "cpu"
+    waits_to_be_seen = False
 
     def __init__(self, asked: str | int = "auto", share_little: bool = False) -> None:
         super().__init__(worker_count(asked), flush_denormals, share_little)

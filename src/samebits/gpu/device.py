@@ -28,6 +28,7 @@ class Gpu:
     """Implements engine/device.py over a back end (cuda.py, opencl.py)."""
 
     kind = "gpu"
+    waits_to_be_seen = True
 
     def __init__(self, backend: Any) -> None:
         self.backend, self.warps = backend, backend.warps
