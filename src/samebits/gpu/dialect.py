@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*)\) \{")
+Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …
 TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 
 CUDA = """
@@ -47,6 +48,9 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #define CUDA
+#define UNROLL _Pragma("unroll")
+#define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)  // float4s can be read
+#define ROOM(name, floats) extern __shared__ float4 name[]  // its size is said where it is posted
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """
 
@@ -77,6 +81,9 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define BITS64_OF as_long
 #define IS_FINITE(x) (isfinite(x) != 0)
 #define HIGH mul_hi
+#define UNROLL
+#define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)
+#define ROOM(name, floats) __local float4 name[((floats) + 3) / 4]
 """
 
 
@@ -127,7 +134,14 @@ def _defined(values: Mapping[str, int]) -> str:
 
 
 @cache
-def read(*names: str) -> str:
-    """Files of ours, by their paths in the package, in this order."""
+def read(*parts: Part) -> str:
+    """Files of ours, by their paths in the package, in this order; with pairs beside a path, words that are replaced."""
     root = Path(__file__).parents[1]
-    return "\n".join((root / name).read_text(encoding="utf-8") for name in names)
+    texts = []
+    for part in parts:
+        name, *words = (part,) if isinstance(part, str) else part
+        text = (root / name).read_text(encoding="utf-8")
+        for word, value in words:
+            text = re.sub(rf"{word}\b", value, text)
+        texts.append(text)
+    return "\n".join(texts)
