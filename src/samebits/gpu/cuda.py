@@ -65,7 +65,9 @@ class Cuda:
     def __init__(self, number: int = 0) -> None:
         self._cupy = package()
         self._device = self._cupy.cuda.Device(number)
-        self.warps, self.room = 16, int(self._device.attributes["MaxSharedMemoryPerBlockOptin"])
+        said = self._device.attributes
+        self.warps = 16  # of a large group
+        self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
         self._tape: list[tuple[bool, Bundle]] = []
         self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}
         with self._device:

@@ -69,7 +69,7 @@ class Gpu:
             self._recorded.append(launch)
 
     def replay(self, key: Hashable, post: Callable[[], Any]) -> Any:
-        """What post() returns; its posts, when the key comes again and all memory is where it was, without calling it."""
+        """What post() returns; when the key comes again, and all memory is where it was, its posts without the call."""
         found = self._recordings.get(key)
         if found is None or found.moves != self.moves:
             self._recorded = []
@@ -149,7 +149,7 @@ class Scratch:
         packed = np.zeros(starts[-1], dtype)
         for array, start in zip(arrays.values(), starts, strict=False):
             packed[start : start + array.size] = array.reshape(-1)
-        there = self.buffer(name, packed.shape, dtype)
+        there = self.buffer(name, (max(1, starts[-1]),), dtype)[: starts[-1]]
         there[:] = packed
         return {
             key: there[start : start + array.size] for (key, array), start in zip(arrays.items(), starts, strict=False)

@@ -56,7 +56,8 @@ class OpenCL:
 
     def __init__(self, device: Any) -> None:
         self._cl = package()
-        self.device, self.warps, self.room = device, 1, int(device.local_mem_size)
+        self.device, self.warps = device, 1  # warps: of a large group
+        self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)
 
@@ -96,7 +97,8 @@ class OpenCL:
                 starts.append(np.int64(value.start))
             else:
                 given.append(np.dtype(parameter.kind).type(value))
-        return Launch(kernel, (*given, *starts), (grid[0] * threads, grid[1]), (threads, 1))
+        room = [self._cl.LocalMemory(shared)] if shared else []
+        return Launch(kernel, (*given, *starts, *room), (grid[0] * threads, grid[1]), (threads, 1))
 
     def bundle(self, launches: Sequence[Launch]) -> Sequence[Launch]:
         return launches
