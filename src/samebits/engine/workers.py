@@ -21,6 +21,7 @@ class Workers(Pool):
 
     kind = "cpu"
     waits_to_be_seen = False
+    slot_memory = 0
 
     def __init__(self, asked: str | int = "auto", share_little: bool = False) -> None:
         super().__init__(worker_count(asked), flush_denormals, share_little)
