@@ -31,9 +31,9 @@ class Size(NamedTuple):
         return "gpu/tile.cl", ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
 
 
-LARGE = Size("LARGE", 8, 8, 16, 16, 16)  # 128 · 128: least traffic a multiply-add
-SQUARE = Size("SQUARE", 4, 4, 16, 16, 32)  # 64 · 64
-SMALL = Size("SMALL", 4, 4, 16, 8, 32)  # 64 · 32: where even so there are few
+LARGE = Size("LARGE", 8, 4, 16, 16, 16)  # 128 · 64, twice a processor; of 128 · 128 there is only one, which is slower
+SQUARE = Size("SQUARE", 8, 4, 8, 16, 16)  # 64 · 64
+SMALL = Size("SMALL", 4, 4, 8, 8, 32)  # 32 · 32: where even so there are few
 ENOUGH = 200  # tiles that keep a large GPU busy
 FILES = "gpu/gemm.cl", *(size.part() for size in (LARGE, SQUARE, SMALL))
 ADD, SQUARED, SLOPE = 1, 2, 4

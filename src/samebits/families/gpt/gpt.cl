@@ -2,11 +2,9 @@
 
 #define ELEMENT (GROUP * GROUP_SIZE + LANE)
 
-KERNEL void embed(GLOBAL float* x, GLOBAL const float* token, GLOBAL const float* position, GLOBAL const int* inputs, int count, int D, int T) {
-  int i = ELEMENT;
-  if (i >= count) return;
-  int m = i / D, e = i % D;
-  x[i] = token[(i64)inputs[m] * D + e] + position[(m % T) * D + e];
+KERNEL void embed(GLOBAL float* x, GLOBAL const float* token, GLOBAL const float* position, GLOBAL const int* inputs, int D, int T) {
+  i64 from = (i64)inputs[GROUP] * D, at = GROUP % T * D;
+  for (int e = LANE; e < D; e += GROUP_SIZE) x[(i64)GROUP * D + e] = token[from + e] + position[at + e];
 }
 
 // n = x · r, r = 1 / √(mean x² + eps): a warp a row
@@ -60,7 +58,7 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
 #define WARPS 8
 
 #define HEAD_OF_GROUP \
-  SHARED float4 boards[BOARD_SQUARE]; \
+  SHARED float4 boards[BOARD_SCORES]; \
   int tiles = (T + QUERIES - 1) / QUERIES, row0 = GROUP % tiles * QUERIES, head = GROUP / tiles, d = D / H; \
   int end = min(row0 + QUERIES, T); \
   GLOBAL const float* q = qkv + (i64)(head / H) * T * 3 * D + head % H * d; \
@@ -73,10 +71,10 @@ DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* 
     float sums[4][4];
     for (int i = 0; i < 4; i++)
       for (int j = 0; j < 4; j++) sums[i][j] = 0.0f;
-    product_SQUARE(sums, boards, a, lda, 0, scale, b, ldb, 0, 1.0f, row0, column0, end, end, 0, d);
+    product_SCORES(sums, boards, a, lda, 0, scale, b, ldb, 0, 1.0f, row0, column0, end, end, 0, d);
     for (int i = 0; i < 4; i++)
       for (int j = 0; j < 4; j++) {
-        int row = row0 + ROW_SQUARE(i), column = column0 + COLUMN_SQUARE(j);
+        int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(j);
         if (row < end && column < end) out[(i64)row * T + column] = sums[i][j];
       }
   }

@@ -51,8 +51,8 @@ def kernels_for(width: int, device: Gpu) -> Mapping[str, Any]:
     """For heads so wide."""
     columns = 1 if width <= 16 else 2 if width <= 32 else 4  # of a thread, in products of a head's rows
     files = (
-        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("HEAD", 4, columns, 16, 16, 32).part(),
-        "families/gpt/gpt.cl",
+        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 4, 4, 16, 16, 32).part(),
+        Size("HEAD", 4, columns, 16, 16, 32).part(), "families/gpt/gpt.cl",
     )  # fmt: skip
     return device.program(files, HEAD_N=columns, **elementary.WORDS)
 
@@ -135,7 +135,7 @@ class Transformer:
         z, weights = self.z, self.weights
         x, a = self.memory("x", z.D), self.memory("a", 4 * z.D)
         token, position = self.params[weights.token :], self.params[weights.position :]
-        self.run("embed", -(-x.size // THREADS), THREADS, x, token, position, self.inputs, x.size, z.D, z.T)
+        self.run("embed", self.rows, -(-z.D // WARP) * WARP, x, token, position, self.inputs, z.D, z.T)
         if self.drop.threshold:
             self.each_number("apply_dropout", x, x, self.draw(0), self.drop.scale)
         for number, layer in enumerate(weights.layers):

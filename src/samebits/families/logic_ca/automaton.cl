@@ -130,7 +130,7 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
   if (LANE == 0) rows[(i64)GROUP * stride] = loss;
 }
 
-// The adjoint of four cells of a block: d, and a chain over those who read it, last first.
+// The adjoint of four cells of a block: d, and a chain over those who read it, last first; the first of them is `one`.
 DEVICE float4 from_readers(float4 d, SPACE const float4* values, int places, GLOBAL const int4* readers, int4 one, int first, int last, int quad) {
   UNROLL_4
   for (int r = first; r < last; r++) {
