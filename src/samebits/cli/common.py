@@ -20,6 +20,7 @@ from samebits.cli.terminal import say
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.cache_folder import refused
 from samebits.engine.cluster import rank_and_size
+from samebits.engine.device import Device
 from samebits.engine.family import Family
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
@@ -50,6 +51,11 @@ def settings_of(pairs: Iterable[str] | None, **named: Any) -> dict[str, Any]:
     """--set pairs and the short options, as config keys; options win."""
     settings = dict(parse_setting(pair) for pair in pairs or ())
     return settings | {key: value for key, value in named.items() if value is not None}
+
+
+def computed_by(device: Device) -> str:
+    """A line for what a device computed that cannot keep the promise; empty for all others."""
+    return f"inexact: {device.name} computed this; {', '.join(device.lacks)} not as IEEE says" if device.lacks else ""
 
 
 def worker_counts(text: str) -> list[int]:

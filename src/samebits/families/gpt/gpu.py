@@ -14,6 +14,7 @@ from samebits.families.gpt.kernels import Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.opened import require_single
 from samebits.gpu.products import ADD, B_TRANSPOSED, Products
 
 OWNER = "gpt"
@@ -218,6 +219,13 @@ def evaluate(
     inputs, targets, _, first = cut(config, batch, wave)
     run = Transformer(config, params, inputs, targets, first, NO_DROPOUT, device)
     run.losses(run.forward(), rows)
+
+
+def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
+    """transformer.logits."""
+    require_single(params)
+    run = Transformer(config, params, inputs, inputs, 0, NO_DROPOUT, device)
+    return device.download(run.forward()).reshape(*inputs.shape, -1)
 
 
 KERNELS = Kernels(gradient, evaluate)

@@ -13,6 +13,7 @@ from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
 from samebits.gpu import elementary, products
 from samebits.gpu.device import THREADS, Gpu
+from samebits.gpu.opened import require_single
 from samebits.gpu.products import B_TRANSPOSED, Products
 
 OWNER = "graph"
@@ -201,6 +202,17 @@ def evaluate(
 ) -> None:
     run = Network(config, params, batch.arrays, wave.first_unit, wave.last_unit, device)
     run.losses(run.forward(), rows, structural=False)
+
+
+def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Array:
+    """network.choices."""
+    require_single(params)
+    run = Network(config, params, pairs, 0, len(pairs.cuts) - 1, device)
+    chances, found = device.download(run.forward()), np.zeros((run.nodes, len(run.sizes.heads)), np.int32)
+    for head, (size, end) in enumerate(zip(run.sizes.heads, np.cumsum(run.sizes.heads), strict=True)):
+        if size:
+            found[:, head] = chances[:, end - size : end].argmax(1)
+    return found
 
 
 KERNELS = Kernels(gradient, evaluate)

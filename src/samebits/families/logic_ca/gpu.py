@@ -9,14 +9,15 @@ import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants, Kernels, Wave
-from samebits.families.logic_ca.automaton import to_planes
+from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import Boards
+from samebits.families.logic_ca.data import ALL_SOFT, Boards
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B, Program, compile_program
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.opened import require_single
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
@@ -240,6 +241,24 @@ def evaluate(
             len(run.targets),
             run.columns,
         )
+
+
+def rollout(
+    config: LogicConfig, wires: Constants, params: Any, grids: Array, fire: Array, plan: Tiling, steps: int, soft: bool,
+    trajectory: bool, device: Gpu,
+) -> Array:  # fmt: skip
+    """automaton.rolled_out."""
+    require_single(params)
+    run = Run(config, wires, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
+    coef, _ = coefficients(config, params, ALL_SOFT, SOFT if soft else HARD, device)
+    states = run.scratch.buffer("rollout", (2, run.channels, run.columns), np.float32)
+    run.begin(states)
+    found = [grids]
+    for t in range(steps):
+        run.step(states[(t + 1) % 2], states[t % 2], coef, t)
+        if trajectory:
+            found.append(from_planes(device.download(states[(t + 1) % 2]), grids.shape))
+    return np.stack(found) if trajectory else from_planes(device.download(states[steps % 2]), grids.shape)
 
 
 KERNELS = Kernels(gradient, evaluate, pull_back)
