@@ -55,7 +55,7 @@ def settings_of(pairs: Iterable[str] | None, **named: Any) -> dict[str, Any]:
 
 def computed_by(device: Device) -> str:
     """A line for what a device computed that cannot keep the promise; empty for all others."""
-    return f"inexact: {device.name} computed this; {', '.join(device.lacks)} not as IEEE says" if device.lacks else ""
+    return f"inexact: {device.name} computed this; {', '.join(device.lacks)} not as on the CPU" if device.lacks else ""
 
 
 def worker_counts(text: str) -> list[int]:

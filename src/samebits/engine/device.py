@@ -47,7 +47,10 @@ class Optimiser(Protocol):
 class Device(Protocol):
     waits_to_be_seen: bool  # a look at a result holds it up: the engine looks only when it must
     shares_memory: bool  # its vectors lie where other processes of this machine can read them
-    lacks: tuple[str, ...]  # what it does not compute as the CPU does; empty where it keeps the promise
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What it does not compute as the CPU does; empty where it keeps the promise."""
 
     @property
     def name(self) -> str:

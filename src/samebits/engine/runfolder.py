@@ -183,7 +183,9 @@ class RunFolder:
     def doubts(self) -> str:
         """A line for whoever looks at its results; empty where they are everybody's."""
         told = "; ".join(self.inexact)
-        return f"inexact: trained with --inexact ({told} not as IEEE says), so a CPU may get other bits" if told else ""
+        return (
+            f"inexact: trained with --inexact ({told} not as on the CPU), so a CPU may get other bits" if told else ""
+        )
 
     def write_config(self) -> None:
         """config.toml, replaced in one move."""

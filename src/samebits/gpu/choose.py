@@ -29,12 +29,15 @@ def device_for(
     if match is None or (match[1] in ("cpu", "gpu") and match[2]):
         raise refuse("device", asked, RULE, "use --device cpu")
     team = nullcontext(workers) if isinstance(workers, Workers) else Workers(workers)
-    return team if match[1] == "cpu" else _gpu(match[1], match[2], team, inexact)
+    return team if match[1] == "cpu" else open_gpu(match[1], int(match[2]) if match[2] else None, team, inexact)
 
 
 @contextmanager
-def _gpu(kind: str, number: str | None, workers: AbstractContextManager[Workers], inexact: bool) -> Iterator[OpenedGpu]:
-    backend = backend_of(kind, None if number is None else int(number))
+def open_gpu(
+    kind: str, number: int | None, workers: AbstractContextManager[Workers], inexact: bool
+) -> Iterator[OpenedGpu]:
+    """The number-th device of a kind, or with None whichever is next, as it is used."""
+    backend = backend_of(kind, number)
     with workers as team:
         device = OpenedGpu(backend, team)
         try:
@@ -42,7 +45,7 @@ def _gpu(kind: str, number: str | None, workers: AbstractContextManager[Workers]
             if device.lacks and not inexact:
                 raise DeviceError(
                     f"{device.name} cannot keep the promise: {', '.join(device.lacks)} "
-                    f"{'is' if len(device.lacks) == 1 else 'are'} not as IEEE says; use --device cpu, or --inexact to "
+                    f"{'is' if len(device.lacks) == 1 else 'are'} not as on the CPU; use --device cpu, or --inexact to "
                     "use it all the same"
                 )
             yield device
@@ -67,12 +70,20 @@ def backend_of(kind: str, number: int | None) -> Any:
                 "no GPU was found; it takes a driver, and CuPy (pip install 'samebits[cuda]') or PyOpenCL "
                 "(pip install 'samebits[opencl]'); use --device cpu"
             )
-        return opencl.OpenCL(found[turn % len(found)])
+        return _opencl(found[turn % len(found)])
     if kind == "cuda":
         cuda.package()
         return cuda.Cuda(_checked(kind, number, turn, cuda.count()))
     found = opencl.devices()
-    return opencl.OpenCL(found[_checked(kind, number, turn, len(found))])
+    return _opencl(found[_checked(kind, number, turn, len(found))])
+
+
+def _opencl(device: Any) -> opencl.OpenCL:
+    if not device.double_fp_config:
+        raise DeviceError(
+            f"{str(device.name).strip()} has no float64 numbers, and sums of losses need them; use --device cpu"
+        )
+    return opencl.OpenCL(device)
 
 
 def _checked(kind: str, number: int | None, turn: int, many: int) -> int:
@@ -82,3 +93,11 @@ def _checked(kind: str, number: int | None, turn: int, many: int) -> int:
             f"device is {kind}:{number or 0}; this machine has {have}; samebits doctor lists them; use --device cpu"
         )
     return turn % many if number is None else number
+
+
+def every_gpu() -> list[tuple[str, int]]:
+    """Kind and number, as --device takes them, of what this machine has beside the CPU."""
+    return [
+        *(("cuda", number) for number in range(cuda.count())),
+        *(("opencl", number) for number in range(len(opencl.there()))),
+    ]

@@ -27,17 +27,19 @@ class OpenedGpu(Gpu):
     def __init__(self, backend: Any, workers: Workers) -> None:
         super().__init__(backend)
         self.workers = workers
-        self.lacks: tuple[str, ...] = ()
+        self.promises: dict[str, bool] = {}
 
     @property
     def name(self) -> str:
         return str(self.backend.name)
 
-    def probe(self) -> dict[str, bool]:
-        """What it can promise, by name."""
-        found = promises(self)
-        self.lacks = tuple(name for name, kept in found.items() if not kept)
-        return found
+    def probe(self) -> None:
+        """Find out what it can promise."""
+        self.promises = promises(self)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        return tuple(name for name, kept in self.promises.items() if not kept)
 
     def forget(self) -> None:
         super().__init__(self.backend)
