@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,20 @@ def is_gpu(device: Any) -> bool:
     return bool(device.type & package().device_type.GPU)
 
 
+class Launch(NamedTuple):
+    kernel: Any
+    args: tuple[Any, ...]
+    all_threads: tuple[int, int]
+    threads: tuple[int, int]
+
+
 class OpenCL:
     """One device: buffers, programs, and a queue that runs them in order."""
 
     def __init__(self, device: Any) -> None:
         self._cl = package()
-        self.device, self.warps = device, 1
+        self.device, self.warps = device, 1  # warps: of a large group
+        self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)
 
@@ -77,9 +85,10 @@ class OpenCL:
         program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
         return {name: (self._cl.Kernel(program, name), known) for name, known in source.kernels.items()}
 
-    def launch(
-        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any]
-    ) -> None:
+    def prepare(
+        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any],
+        shared: int,
+    ) -> Launch:  # fmt: skip
         given: list[Any] = []
         starts: list[Any] = []
         for parameter, value in zip(known, args, strict=True):
@@ -88,8 +97,16 @@ class OpenCL:
                 starts.append(np.int64(value.start))
             else:
                 given.append(np.dtype(parameter.kind).type(value))
-        kernel.set_args(*given, *starts)
-        self._cl.enqueue_nd_range_kernel(self.queue, kernel, (grid[0] * threads, grid[1]), (threads, 1))
+        room = [self._cl.LocalMemory(shared)] if shared else []
+        return Launch(kernel, (*given, *starts, *room), (grid[0] * threads, grid[1]), (threads, 1))
+
+    def bundle(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+        return launches
+
+    def run(self, bundle: Sequence[Launch], again: bool) -> None:
+        for kernel, args, all_threads, threads in bundle:
+            kernel.set_args(*args)
+            self._cl.enqueue_nd_range_kernel(self.queue, kernel, all_threads, threads)
 
     def finish(self) -> None:
         self.queue.finish()
