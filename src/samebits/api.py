@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from samebits.engine.params import weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
-from samebits.engine.trainer import resolve
+from samebits.engine.trainer import kernels_for, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.gpu.choose import device_for
@@ -112,6 +113,17 @@ def open_run(path: str | Path) -> RunFolder:
     return RunFolder.open(checks.path("path", path), discover())
 
 
+def open_device(
+    device: str = "cpu", *, workers: int | str = "auto", inexact: bool = False
+) -> AbstractContextManager[Device]:
+    """A device for many calls: `with open_device("gpu") as device: model.rollout(…, device=device)`.
+
+    cpu, gpu, cuda or opencl, cuda:1 the second such. One that cannot keep the promise of equal bits is refused, but
+    with `inexact`. `workers` are the CPU's, for what the device has no kernels for.
+    """
+    return device_for(device, workers, checks.flag("inexact", inexact))
+
+
 def train(
     task: str,
     *,
@@ -137,6 +149,7 @@ def train(
     file = None if config_file is None else checks.path("config_file", config_file)
     family, chosen, config = configure(task, preset, settings, file)
     with joined() as near, device_for(device, workers, inexact) as team:
+        kernels_for(family, team)
         links = links_for(team, near)
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         check_alike(links, lambda: facts(task, ready, "none", team) if links else {})

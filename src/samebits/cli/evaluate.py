@@ -21,6 +21,7 @@ from samebits.cli.terminal import echo
 from samebits.engine.device import Device
 from samebits.engine.parts import Report
 from samebits.engine.train import latest_weights
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
 from samebits.gpu.choose import device_for
 from samebits.report.plots import plot_curves
@@ -63,6 +64,7 @@ def _report(folder: Path, checkpoint: str, team: Device) -> tuple[Report, str, P
     params, found, path = latest_weights(run, checkpoint)
     if run.family.report is None:
         raise SamebitsError(f"{folder} is a {run.family.name} run; that family has no tests of its own")
+    kernels_for(run.family, team)
     model = run.family.model(run.config, params, found.constants)
     return run.family.report(model, team), f"{run.task}, {path.name}", path
 

@@ -9,6 +9,7 @@ import typer
 from samebits import api
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, computed_by
 from samebits.cli.terminal import echo
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
 from samebits.gpu.choose import device_for
 
@@ -27,6 +28,7 @@ def predict(
             f"{folder} is a {run.family.name} run; predict rewrites expressions; try: samebits eval {folder}"
         )
     with device_for(device, 1, inexact) as used:
+        kernels_for(run.family, used)
         found, judged = run.family.verbs["predict"](api.load(folder, checkpoint), expression, used)
     width = len(str(len(found.texts) - 1))
     for number, text in enumerate(found.texts):

@@ -12,6 +12,7 @@ import typer
 from samebits import api
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.terminal import echo
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
 from samebits.gpu.choose import device_for
 from samebits.printing import shown
@@ -51,6 +52,7 @@ def render(
                 f"--{flag} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
             )
     with device_for(device, workers, inexact) as used:
+        kernels_for(run.family, used)
         paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, device=used, **options)
     for path in paths:
         echo(f"wrote {path}")

@@ -10,6 +10,7 @@ import typer
 from samebits import api
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.terminal import echo, say
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
 from samebits.gpu.choose import device_for
 
@@ -35,6 +36,7 @@ def sample(
             f"{folder} is a {run.family.name} run; sample writes text with gpt; try: samebits eval {folder}"
         )
     with device_for(device, workers, inexact) as used:
+        kernels_for(run.family, used)
         found, tally = run.family.verbs["sample"](
             api.load(folder, checkpoint), prompt, samples, used,
             tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,

@@ -150,7 +150,8 @@ class Trainer:
 def kernels_for(family: Family, device: Device) -> Kernels:
     if device.kind not in family.kernels:
         raise SamebitsError(
-            f"{family.name} has no kernels for the device {device.kind}; it has them for {', '.join(family.kernels)}"
+            f"{family.name} has no kernels for the device {device.kind}; it has them for "
+            f"{', '.join(family.kernels)}; use --device {next(iter(family.kernels))}"
         )
     return family.kernels[device.kind]
 
