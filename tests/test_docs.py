@@ -61,6 +61,8 @@ CANNOT_RUN = {
     "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
     "-m samebits resume runs/gpt --steps 6000": "it needs two machines; tests/test_cluster.py starts groups",
     "pip install '.[bpe]'": "it needs a network",
+    "pip install '.[opencl]'": "it needs a network; make test has installed it",
+    "pip install 'samebits[cuda]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }
 ADDED_TO = {"docs/gpt.md": "samebits train gpt --data input.txt"}  # what the fragments in the page's table are added to
@@ -107,6 +109,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(verify, "PEER_THREADS", (1,))
     # tests/test_bits.py runs them all, and compiles for other CPUs.
     monkeypatch.setattr(verify, "verify_cpus", lambda task, preset, steps, types: None)
+    monkeypatch.setattr("samebits.gpu.opencl.is_gpu", lambda device: True)  # PoCL stands in for one
     monkeypatch.setattr(canary, "names", lambda: ["sums", "softmax"])
     return tmp_path
 

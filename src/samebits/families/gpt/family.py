@@ -130,13 +130,6 @@ def gradient(
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
-def evaluate(
-    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
-    inputs, targets, _, _ = transformer.cut(config, batch, wave)
-    transformer.evaluate(config, params, inputs, targets, rows, workers)
-
-
 def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:
     windows = batch.arrays
     named = views(layout(config), params)
@@ -177,7 +170,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate), "gpu": gpu.KERNELS},
+    kernels={"cpu": Kernels(gradient, evaluation.evaluate), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="loss",

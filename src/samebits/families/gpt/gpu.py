@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.gpt.config import DROPOUT, GptConfig
 from samebits.families.gpt.kernels import Dropout
@@ -15,6 +16,7 @@ from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.families.gpt.weights import Sizes
 from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.opened import require_single
 from samebits.gpu.products import ADD, SLOPE, SQUARED, Products, Size
 
 OWNER = "gpt"
@@ -207,15 +209,21 @@ class Transformer:
         )  # fmt: skip
 
 
+def send(z: Sizes, inputs: Array, targets: Array, first: int, step: int, device: Gpu) -> tuple[dict[str, Any], Any]:
+    """Tokens and the rows where units begin; and where in the step, and at which, we are."""
+    scratch, starts = device.scratch(OWNER), np.arange(-(-len(inputs) // z.S) + 1) * z.S * z.T
+    tokens = {"inputs": inputs, "targets": targets, "starts": np.minimum(starts, inputs.size)}
+    when = scratch.send("when", {"when": np.array([first, step])}, np.int64)["when"]
+    return scratch.send("tokens", tokens, np.int32), when
+
+
 def play(
     config: GptConfig, params: Any, batch: Batch, wave: Wave, rows: tuple[Any, ...], device: Gpu, train: bool
 ) -> None:
     """Send a wave's tokens, and post what is done with them, or post it again."""
     inputs, targets, step, first = cut(config, batch, wave)
-    z, drop, scratch = sizes(config), dropout_of(config, step) if train else NO_DROPOUT, device.scratch(OWNER)
-    starts = np.minimum(np.arange(-(-len(inputs) // z.S) + 1) * z.S * z.T, inputs.size)
-    sent = scratch.send("tokens", {"inputs": inputs, "targets": targets, "starts": starts}, np.int32)
-    when = scratch.send("when", {"when": np.array([first, drop.step])}, np.int64)["when"]
+    z, drop = sizes(config), dropout_of(config, step) if train else NO_DROPOUT
+    sent, when = send(z, inputs, targets, first, drop.step, device)
 
     def post() -> None:
         run = Transformer(z, params, len(inputs), sent, when, drop, device)
@@ -239,6 +247,18 @@ def evaluate(
     config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
 ) -> None:
     play(config, params, batch, wave, (rows,), device, train=False)
+
+
+def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
+    """transformer.logits."""
+    require_single(params)
+    z = sizes(config)
+    sent, when = send(z, inputs, inputs, 0, 0, device)
+    made = device.replay(
+        (OWNER, "logits", z, params.place, len(inputs)),
+        lambda: Transformer(z, params, len(inputs), sent, when, NO_DROPOUT, device).forward(),
+    )
+    return device.download(made).reshape(*inputs.shape, -1)
 
 
 KERNELS = Kernels(gradient, evaluate)

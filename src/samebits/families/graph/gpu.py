@@ -19,6 +19,7 @@ from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
 from samebits.gpu import elementary, products
 from samebits.gpu.device import THREADS, Gpu
+from samebits.gpu.opened import require_single
 from samebits.gpu.products import Products
 
 OWNER = "graph"
@@ -247,6 +248,20 @@ def evaluate(
     config: GraphConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
 ) -> None:
     play(config, params, batch, wave, (rows,), device, train=False)
+
+
+def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Array:
+    """network.choices."""
+    require_single(params)
+    sizes, scratch, flat = sizes_of(config), device.scratch(OWNER), flatten(pairs, 0, len(pairs.cuts) - 1)
+    room = partial(scratch.capacity, "choices")
+    arrays = padded(flat, lambda name, size: room(name, max(1, size))) | {"heads": np.array(sizes.heads)}
+    run = Network(config, params, scratch.send("graphs", arrays, np.int32), 0, device)
+    chances, found = device.download(run.forward()), np.zeros((int(flat.graphs[-1]), len(sizes.heads)), np.int32)
+    for head, (size, end) in enumerate(zip(sizes.heads, np.cumsum(sizes.heads), strict=True)):
+        if size:
+            found[:, head] = chances[: len(found), end - size : end].argmax(1)
+    return found
 
 
 KERNELS = Kernels(gradient, evaluate)

@@ -9,10 +9,10 @@ import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants, Kernels, Wave
-from samebits.families.logic_ca.automaton import to_planes
+from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import Boards
+from samebits.families.logic_ca.data import ALL_SOFT, Boards
 from samebits.families.logic_ca.levels import (
     Backward,
     Levels,
@@ -24,6 +24,7 @@ from samebits.families.logic_ca.levels import (
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.opened import require_single
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
@@ -296,6 +297,26 @@ def evaluate(
         run.evaluate(rows)
 
     device.replay((OWNER, "evaluate", *run.key, rows.place, rows.shape), post)
+
+
+def rollout(
+    config: LogicConfig, wires: Constants, params: Any, grids: Array, fire: Array, plan: Tiling, steps: int, soft: bool,
+    trajectory: bool, device: Gpu,
+) -> Array:  # fmt: skip
+    """automaton.rolled_out."""
+    require_single(params)
+    run = Run(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
+    run.load()
+    run.coefficients(SOFT if soft else HARD)
+    states = run.scratch.buffer("rollout", (2, run.channels, run.columns), np.float32)
+    run.begin(states)
+    state, found = run.start, [grids]
+    for t in range(steps):
+        run.step(states[t % 2], state, t)
+        state = states[t % 2]
+        if trajectory:
+            found.append(from_planes(device.download(state), grids.shape))
+    return np.stack(found) if trajectory else from_planes(device.download(state), grids.shape)
 
 
 KERNELS = Kernels(gradient, evaluate, pull_back)
