@@ -29,6 +29,14 @@ from samebits.printing import printable
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder that samebits train made", metavar="DIR")]
 WorkerOption = Annotated[str, typer.Option("--workers", help="auto (every core) or a number; never changes the result")]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", metavar="cpu|gpu|cuda|opencl[:N]", help="what computes; never changes the result"),
+]
+InexactOption = Annotated[
+    bool,
+    typer.Option("--inexact", help="use a device that cannot keep the promise of equal bits; what it trains says so"),
+]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="small or full (default); see: samebits tasks")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key; repeatable")]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best or a step number")]
