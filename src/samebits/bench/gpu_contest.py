@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from samebits.bench.cases import OURS, ROUNDS, Row, compared
 from samebits.bench.contest import Note, open_field
-from samebits.bench.on_gpu import bound_on, require_cuda_peers
+from samebits.bench.on_gpu import bound_on
 from samebits.config import TrainConfig
 from samebits.engine.family import Family
 from samebits.engine.trainer import resolve
@@ -21,23 +22,26 @@ def gpu_contest(
     config: TrainConfig,
     device: str,
     steps: int,
-    weights: str,
+    proof: Callable[[], Mapping[str, Any]],
     peers: bool = False,
     note: Note = lambda text: None,
-) -> tuple[Mapping[str, str], list[Row]]:
-    """The GPU, and a row a contestant. `weights` are the CPU's after FIRST_STEPS: ours here must be the same."""
-    if peers:
-        require_cuda_peers(device)
+) -> tuple[Mapping[str, str], Mapping[str, Any], list[Row]]:
+    """The GPU, what was proved, and a row a contestant. `proof` has the CPU's weights after FIRST_STEPS: ours here must
+    be the same. It is made while the contestants get ready, since both compile for long, and before anything is timed.
+    """
     absent: list[Row] = []
-    with open_field(family, config, note) as field:
+    with ThreadPoolExecutor(1) as beside, open_field(family, config, note) as field:
+        proving = beside.submit(proof)
         more: dict[str, Any] = {"device": device, "first_steps": FIRST_STEPS}
         first = field.enter(OURS, 1, **more).first
-        if first["weights"] != weights:
+        for peer in family.bench.gpu_peers if peers else ():
+            absent += [row] if (row := field.enter_peer(peer, 1, first["losses"], **more)) else []
+        note("the CPU's part: what must come out")
+        proved = proving.result()
+        if first["weights"] != proved["weights"]:
             raise SamebitsError(
                 f"{first['device']['name']} gives other bits than the CPU; a timing would be meaningless"
             )
-        for peer in family.bench.gpu_peers if peers else ():
-            absent += [row] if (row := field.enter_peer(peer, 1, first["losses"], **more)) else []
         for turn in range(ROUNDS):
             note(f"round {turn + 1} of {ROUNDS}")
             for contestant in field.contestants:
@@ -47,4 +51,4 @@ def gpu_contest(
     for row in compared(rows):
         if bound:
             row |= {"bound": bound._asdict(), "of_bound": bound.most / row["median"]}
-    return first["device"], rows + absent
+    return first["device"], proved, rows + absent

@@ -172,9 +172,11 @@ def bench_on_gpu(
     if peers:
         require_cuda_peers(device)
     family, chosen, config = api.configure(task, preset, settings)
-    say("on the CPU: what must come out")
-    proof = prove(family, find_task(task)[1], config, [available_cores()], FIRST_STEPS)
-    gpu, rows = gpu_contest(family, config, device, steps, proof["weights"], peers, note=lambda text: say(text))
+
+    def proof_on_cpu() -> dict[str, Any]:
+        return prove(family, find_task(task)[1], config, [available_cores()], FIRST_STEPS)
+
+    gpu, proof, rows = gpu_contest(family, config, device, steps, proof_on_cpu, peers, note=say)
     show_on_gpu(rows, f"{task} {chosen}, batch {config.batch_size}, {gpu['name']}")
     echo(
         f"checked first: loss {proof['loss']:.6g}, the reference {proof['reference_loss']:.6g}; gradients within "

@@ -18,6 +18,7 @@ from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
+from samebits.errors import SamebitsError
 
 NORM_EPS = 1e-5
 SHOWN_STEPS = 3  # whose losses are held to ours
@@ -134,6 +135,8 @@ def build_on(
 
 def model_for(problem: Problem) -> GPT:
     config = problem.config
+    if config.dropout:
+        raise SamebitsError(f"dropout is {config.dropout}, and a peer draws other masks; use --set dropout=0")
     shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
     return model_of(shape, {f"{name}.weight": transposed(name, value) for name, value in problem.params.items()})
 
