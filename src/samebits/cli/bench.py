@@ -10,12 +10,13 @@ import typer
 from samebits import api
 from samebits.bench.cases import OURS, Row
 from samebits.bench.contest import contest, prove
-from samebits.bench.gpu_contest import FIRST_STEPS, gpu_contest
+from samebits.bench.devices import NAME
 from samebits.bench.groups import compare_groups
+from samebits.bench.markdown import number
 from samebits.bench.measurements import check_name, measurements, timed_presets
-from samebits.bench.on_gpu import require_cuda_peers
 from samebits.bench.records import Record, new_record, write_record
-from samebits.bench.tables import number, rewrite
+from samebits.bench.tables import rewrite
+from samebits.cli.bench_gpu import bench_devices, bench_on_gpu, chosen_tasks, sizes_of
 from samebits.cli.common import (
     BatchOption,
     DeviceOption,
@@ -31,7 +32,6 @@ from samebits.engine.parts import find
 from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
-from samebits.gpu.choose import device_for
 from samebits.report.benchmarks import plot_bench
 
 PLOTS = Path("benchmarks/plots")
@@ -72,13 +72,19 @@ def bench(
     processes: Annotated[
         str | None, typer.Option("--processes", help="so many processes of each worker count, beside one process")
     ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="bench devices: these alone, as in gpt,life; all unless told")
+    ] = None,
+    batch_sizes: Annotated[
+        str | None, typer.Option("--batch-sizes", help="bench devices: where the GPU may begin to pay, as in 1,8,64")
+    ] = None,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
-        named = ", ".join(measurements())
+        named = ", ".join([*measurements(), NAME])
         raise SamebitsError(f"bench takes one of: a TASK, {named}, --all, --tables; see samebits bench --help")
     counts = worker_counts(workers or "1,2")
-    chosen = preset or batch_size or setting or copies or device != "cpu"
+    chosen = preset or batch_size or setting or copies or device != "cpu" or tasks or batch_sizes
     if name is None:
         if chosen or not record:
             raise SamebitsError("--all and --tables go by fixed presets and keep records; leave the other options out")
@@ -88,6 +94,17 @@ def bench(
             echo(f"wrote {path}")
         return
     check_name(name)
+    if name == NAME:
+        if preset or batch_size or setting or copies or processes or peers or steps:
+            raise SamebitsError(
+                f"bench {NAME} takes --tasks, --workers, --device, --batch-sizes and --no-record only; leave the other "
+                "options out"
+            )
+        counts = worker_counts(workers) if workers else sorted({min(2, available_cores()), available_cores()})
+        bench_devices(chosen_tasks(tasks), counts, "gpu" if device == "cpu" else device, sizes_of(batch_sizes), record)
+        return
+    if tasks or batch_sizes:
+        raise SamebitsError(f"--tasks and --batch-sizes belong to samebits bench {NAME}; leave them out")
     if device != "cpu":
         if name in measurements() or workers or copies or processes:
             raise SamebitsError(
@@ -161,38 +178,6 @@ def bench_task(
         made = new_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
         echo(f"wrote {write_record(made)}")
         echo(f"wrote {plot_bench(new_plot(made), made)}")
-
-
-def bench_on_gpu(
-    task: str, preset: str | None, device: str, steps: int, settings: dict[str, Any], peers: bool, record: bool
-) -> None:
-    """Ours and the peers on a GPU, after the CPU has said what the weights of the first steps are."""
-    with device_for(device, 1):  # refused before anything is computed
-        pass
-    if peers:
-        require_cuda_peers(device)
-    family, chosen, config = api.configure(task, preset, settings)
-
-    def proof_on_cpu() -> dict[str, Any]:
-        return prove(family, find_task(task)[1], config, [available_cores()], FIRST_STEPS)
-
-    gpu, proof, rows = gpu_contest(family, config, device, steps, proof_on_cpu, peers, note=say)
-    show_on_gpu(rows, f"{task} {chosen}, batch {config.batch_size}, {gpu['name']}")
-    echo(
-        f"checked first: loss {proof['loss']:.6g}, the reference {proof['reference_loss']:.6g}; gradients within "
-        f"{proof['largest_gradient_error']:.0e} of finite differences; after {FIRST_STEPS} steps the bits of the CPU"
-    )
-    if record:
-        content: dict[str, Any] = {
-            "family": family.name,
-            "task": task,
-            "preset": chosen,
-            "config": config.model_dump(mode="json"),
-            "gpu": gpu,
-            "proof": proof,
-            "rows": rows,
-        }
-        echo(f"wrote {write_record(new_record(f'bench-{task}-{chosen}-batch{config.batch_size}-gpu', content))}")
 
 
 def bench_groups(
@@ -273,27 +258,3 @@ def show(rows: list[Row], title: str) -> None:
             + ([f"{100 * row['of_copies']:.0f} %" if "of_copies" in row else ""] if copies else [])
         )
     print_table(columns + (["of copies"] if copies else []), cells, title)
-
-
-def show_on_gpu(rows: list[Row], title: str) -> None:
-    cells = []
-    for row in rows:
-        if "absent" in row:
-            echo(f"{row['system']}: left out, {row['absent']}")
-            continue
-        cells.append(
-            [
-                row["system"],
-                f"{row['median']:.3f}",
-                f"{min(row['medians']):.3f} … {max(row['medians']):.3f}",
-                f"{100 * row['of_bound']:.1f} %" if "of_bound" in row else "",
-                f"{row['times_slower']:.2f}× as fast" if "times_slower" in row else "",
-                f"{row['gpu_megabytes']:.0f}",
-                f"{row['first_seconds']:.0f}",
-            ]
-        )
-    columns = ["system", "ms a step", "spread", "of bound", "samebits is", "GPU MB", "s to the first step"]
-    print_table(columns, cells, title)
-    found = next((row["bound"] for row in rows if "bound" in row), None)
-    if found:
-        echo(f"the bound: {found['arithmetic']:.3f} ms of arithmetic, {found['memory']:.3f} ms of memory")
