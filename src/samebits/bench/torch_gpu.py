@@ -122,7 +122,7 @@ def stepper(problem: Problem, device: str, make: Callable[[torch.device], Recipe
     def ready(batch: Batch) -> list[Tensor]:
         parts = training.recipe.inputs(batch)
         tensors = [part if isinstance(part, Tensor) else torch.from_numpy(np.ascontiguousarray(part)) for part in parts]
-        return [tensor.pin_memory() for tensor in tensors] if where.type == "cuda" else tensors
+        return [t.pin_memory() if t.numel() else t for t in tensors] if where.type == "cuda" else tensors
 
     def weights() -> Array:
         training.wait()
