@@ -153,7 +153,9 @@ class Cuda:
             for again, some in groupby(tape, key=lambda entry: entry[0]):
                 bundles = [bundle for _, bundle in some]
                 if self._clock:
-                    self._clock.run([(one.kernel.name, partial(self._start, one)) for b in bundles for one in b.launches])
+                    self._clock.run(
+                        [(one.kernel.name, partial(self._start, one)) for b in bundles for one in b.launches]
+                    )
                 elif again:
                     self._graph_of(bundles).launch(self.stream)
                 else:
