@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 FILLER = 256 << 20  # bytes that are cleared again and again: tens of microseconds each time
-FIRST, LAUNCHES = 16, 4  # times, and once more for so many launches
+FIRST, LAUNCHES = 16, 2  # times, and once more for so many launches
 
 Times = list[tuple[str, float]]  # kernels in the order they ran, milliseconds
 
