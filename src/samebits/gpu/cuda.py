@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.gpu.arrays import DeviceArray
+from samebits.gpu.clock import CudaClock
 from samebits.gpu.dialect import Parameter, for_cuda
 
 TYPES: dict[str, Any] = {name: np.dtype(name).type for name in ("int32", "int64", "float32", "float64")}
@@ -70,6 +72,7 @@ class Cuda:
         self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
         self._tape: list[tuple[bool, Bundle]] = []
         self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}
+        self._clock: CudaClock | None = None
         with self._device:
             self.stream = self._cupy.cuda.Stream(non_blocking=True)
 
@@ -81,6 +84,17 @@ class Cuda:
     def allocate(self, size: int) -> Any:
         with self._device:
             return self._cupy.cuda.alloc(max(4, size))
+
+    def held(self) -> int:
+        """Bytes that our buffers have, and those that were given back and wait to be used again: CuPy's pool."""
+        return int(self._cupy.get_default_memory_pool().total_bytes())
+
+    def start_clock(self) -> CudaClock:
+        """From now on kernels run one by one, and are timed."""
+        self.run_tape()
+        with self._device:
+            self._clock = CudaClock(self._cupy, self.stream)
+        return self._clock
 
     def write(self, buffer: Any, start: int, content: Array) -> None:
         if content.nbytes:
@@ -138,7 +152,11 @@ class Cuda:
         with self._device, self.stream:
             for again, some in groupby(tape, key=lambda entry: entry[0]):
                 bundles = [bundle for _, bundle in some]
-                if again:
+                if self._clock:
+                    self._clock.run(
+                        [(one.kernel.name, partial(self._start, one)) for b in bundles for one in b.launches]
+                    )
+                elif again:
                     self._graph_of(bundles).launch(self.stream)
                 else:
                     self._launch(bundles)
@@ -146,7 +164,10 @@ class Cuda:
     def _launch(self, bundles: Sequence[Bundle]) -> None:
         for bundle in bundles:
             for one in bundle.launches:
-                one.kernel(one.grid, (one.threads,), one.args, shared_mem=one.shared)
+                self._start(one)
+
+    def _start(self, one: Launch) -> None:
+        one.kernel(one.grid, (one.threads,), one.args, shared_mem=one.shared)
 
     def _graph_of(self, bundles: list[Bundle]) -> Any:
         key = tuple(map(id, bundles))  # the cache keeps them alive

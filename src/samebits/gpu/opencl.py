@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.gpu.arrays import DeviceArray
+from samebits.gpu.clock import OpenCLClock
 from samebits.gpu.dialect import Parameter, for_opencl
 
 OPTIONS = ("-cl-denorms-are-zero", "-cl-fp32-correctly-rounded-divide-sqrt")
@@ -61,13 +63,33 @@ class OpenCL:
         self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)
+        self._bytes = 0
+        self._clock: OpenCLClock | None = None
+        self._buffer = type("Buffer", (self._cl.Buffer,), {})  # one whose end can be noticed
 
     @property
     def name(self) -> str:
         return str(self.device.name).strip()
 
     def allocate(self, size: int) -> Any:
-        return self._cl.Buffer(self.context, self._cl.mem_flags.READ_WRITE, max(4, size))
+        found = self._buffer(self.context, self._cl.mem_flags.READ_WRITE, max(4, size))
+        self._bytes += found.size
+        weakref.finalize(found, self._given_back, found.size)
+        return found
+
+    def _given_back(self, size: int) -> None:
+        self._bytes -= size
+
+    def held(self) -> int:
+        """Bytes that our buffers have."""
+        return self._bytes
+
+    def start_clock(self) -> OpenCLClock:
+        """From now on kernels are timed."""
+        self.finish()
+        self.queue = self._cl.CommandQueue(self.context, properties=self._cl.command_queue_properties.PROFILING_ENABLE)
+        self._clock = OpenCLClock()
+        return self._clock
 
     def write(self, buffer: Any, start: int, content: Array) -> None:
         if content.nbytes:
@@ -107,7 +129,9 @@ class OpenCL:
     def run(self, bundle: Sequence[Launch], again: bool) -> None:
         for kernel, args, all_threads, threads in bundle:
             kernel.set_args(*args)
-            self._cl.enqueue_nd_range_kernel(self.queue, kernel, all_threads, threads)
+            done = self._cl.enqueue_nd_range_kernel(self.queue, kernel, all_threads, threads)
+            if self._clock:
+                self._clock.add(kernel.function_name, done)
 
     def finish(self) -> None:
         self.queue.finish()
