@@ -46,6 +46,7 @@ class Optimiser(Protocol):
 
 class Device(Protocol):
     waits_to_be_seen: bool  # a look at a result holds it up: the engine looks only when it must
+    slot_memory: int  # MB that waves may take even if the config says less
     shares_memory: bool  # its vectors lie where other processes of this machine can read them
 
     @property

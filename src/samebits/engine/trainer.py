@@ -38,7 +38,8 @@ class Trainer:
         self.optimiser = device.optimiser(self.params)
         self.data = family.load(config)
         self.gradient = device.vector(self.params.shape, self.params.dtype)
-        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config), links)
+        slot_memory = max(config.slot_memory, device.slot_memory)
+        self.reduction = Reduction(device, slot_memory, config.micro_batches, family.group_bytes(config), links)
         self.state = TrainState()
         self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
         self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time

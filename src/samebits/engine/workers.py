@@ -22,6 +22,7 @@ class Workers(Pool):
 
     kind = "cpu"
     waits_to_be_seen = False
+    slot_memory = 0
     shares_memory = True
     name = "the CPU"
     lacks: tuple[str, ...] = ()

@@ -42,6 +42,7 @@ class Gpu:
 
     kind = "gpu"
     waits_to_be_seen = True
+    slot_memory = 2048  # a wave should keep all of it busy
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend

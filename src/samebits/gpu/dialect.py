@@ -50,6 +50,7 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define NAN __int_as_float(0x7fffffff)
 #define CUDA
 #define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)  // float4s can be read
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """
@@ -81,7 +82,6 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define BITS64_OF as_long
 #define IS_FINITE(x) (isfinite(x) != 0)
 #define HIGH mul_hi
-#define UNROLL
 #define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)
 """
 
@@ -113,7 +113,7 @@ def kernels_of(text: str) -> dict[str, tuple[Parameter, ...]]:
     return {match[1]: parameters(match[2]) for match in KERNEL.finditer(text)}
 
 
-def for_cuda(text: str, defines: Mapping[str, int]) -> Source:
+def for_cuda(text: str, defines: Mapping[str, Any]) -> Source:
     def with_room(match: re.Match[str]) -> str:
         room = f"extern __shared__ float4 {match[3]}[];" if match[3] else ""
         return f"KERNEL void {match[1]}({match[2]}) {{ {room}"
@@ -121,7 +121,9 @@ def for_cuda(text: str, defines: Mapping[str, int]) -> Source:
     return Source(CUDA + _defined(defines) + KERNEL.sub(with_room, text), kernels_of(text))
 
 
-def for_opencl(text: str, defines: Mapping[str, int]) -> Source:
+def for_opencl(text: str, defines: Mapping[str, Any], unroll: bool = True) -> Source:
+    """Without `unroll`, loops stay loops: a CPU that plays GPU gains nothing by it and compiles for minutes."""
+
     def with_starts(match: re.Match[str]) -> str:
         given = [part.strip() for part in match[2].split(",") if part.strip()]
         arrays = [one.name for one in parameters(match[2]) if one.is_array]
@@ -130,10 +132,13 @@ def for_opencl(text: str, defines: Mapping[str, int]) -> Source:
         room = f", __local float4* {match[3]}" if match[3] else ""
         return f"KERNEL void {match[1]}({', '.join(given)}{starts}{room}) {{ {moved}"
 
-    return Source(OPENCL + _defined(defines) + KERNEL.sub(with_starts, text), kernels_of(text))
+    words = {"UNROLL": '_Pragma("unroll")', "UNROLL_4": '_Pragma("unroll 4")', **defines}
+    if not unroll:
+        words |= dict.fromkeys(("UNROLL", "UNROLL_4"), '_Pragma("unroll 1")')
+    return Source(OPENCL + _defined(words) + KERNEL.sub(with_starts, text), kernels_of(text))
 
 
-def _defined(values: Mapping[str, int]) -> str:
+def _defined(values: Mapping[str, Any]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in sorted(values.items()))
 
 

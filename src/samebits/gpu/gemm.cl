@@ -1,6 +1,5 @@
 // What the tiles of tile.cl share.
 
-#define TERMS 16  // at a time
 #define DEPTH 512  // of a panel
 #define ADD 1
 #define SQUARE 2  // c = positive part, other = its square

@@ -56,7 +56,8 @@ class OpenCL:
 
     def __init__(self, device: Any) -> None:
         self._cl = package()
-        self.device, self.warps = device, 1  # warps: of a large group
+        self.device = device
+        self.threads, self.most = 96, 64  # of a large group, and of those that do its longer half
         self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)
@@ -81,7 +82,7 @@ class OpenCL:
             self._cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), start, size)
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
-        source = for_opencl(text, defines)
+        source = for_opencl(text, defines, is_gpu(self.device))
         program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
         return {name: (self._cl.Kernel(program, name), known) for name, known in source.kernels.items()}
 

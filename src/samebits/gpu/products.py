@@ -17,6 +17,7 @@ class Size(NamedTuple):
     n: int
     down: int
     along: int
+    terms: int  # at a time: more where there are few groups, whose threads wait for memory
 
     @property
     def threads(self) -> int:
@@ -26,13 +27,13 @@ class Size(NamedTuple):
         return -(-rows // (self.m * self.down)) * -(-columns // (self.n * self.along))
 
     def part(self) -> Part:
-        words = {"MICRO_M": self.m, "MICRO_N": self.n, "DOWN": self.down, "ALONG": self.along}
+        words = {"MICRO_M": self.m, "MICRO_N": self.n, "DOWN": self.down, "ALONG": self.along, "TERMS": self.terms}
         return "gpu/tile.cl", ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
 
 
-LARGE = Size("LARGE", 8, 8, 16, 16)  # 128 · 128: least traffic a multiply-add
-SQUARE = Size("SQUARE", 4, 4, 16, 16)  # 64 · 64
-SMALL = Size("SMALL", 4, 4, 16, 8)  # 64 · 32: where even so there are few
+LARGE = Size("LARGE", 8, 8, 16, 16, 16)  # 128 · 128: least traffic a multiply-add
+SQUARE = Size("SQUARE", 4, 4, 16, 16, 32)  # 64 · 64
+SMALL = Size("SMALL", 4, 4, 16, 8, 32)  # 64 · 32: where even so there are few
 ENOUGH = 200  # tiles that keep a large GPU busy
 FILES = "gpu/gemm.cl", *(size.part() for size in (LARGE, SQUARE, SMALL))
 ADD, SQUARED, SLOPE = 1, 2, 4

@@ -1,7 +1,7 @@
 // A tile of a matrix product (engine/gemm.py): every number is one chain of fused multiply-adds over its terms, in order. A group
 // of DOWN · ALONG threads has ROWS_TILE · COLUMNS_TILE numbers, a thread MICRO_M · MICRO_N of them, in blocks of four where
 // there are so many. Terms come TERMS at a time through shared memory, where one lot waits while another is used.
-// products.py writes the words with _TILE, and MICRO_M … ALONG, for several sizes.
+// products.py writes the words with _TILE, MICRO_M … ALONG and TERMS for several sizes.
 
 #define ROWS_TILE (MICRO_M * DOWN)
 #define COLUMNS_TILE (MICRO_N * ALONG)

@@ -200,16 +200,16 @@ KERNEL void sum_rows(GLOBAL double* rows, GLOBAL const double* told, int units, 
   }
 }
 
-// A thread has a column of a unit's token and position gradients: rows in order.
+// A group has a row of a unit's token and position gradients: the rows of dx that it stands for, in order.
 KERNEL void embed_backward(GLOBAL float* slots, GLOBAL const float* dx, GLOBAL const int* inputs, int D, int T, int V, int each, int total, long size) {
-  int e = ELEMENT;
-  if (e >= D) return;
-  GLOBAL float* token = slots + GROUP_Y * size + e;
-  GLOBAL float* position = token + (i64)V * D;
-  for (int v = 0; v < V + T; v++) token[(i64)v * D] = 0.0f;
-  for (int m = GROUP_Y * each; m < (GROUP_Y + 1) * each && m < total; m++) {
-    float slope = dx[(i64)m * D + e];
-    token[(i64)inputs[m] * D] = token[(i64)inputs[m] * D] + slope;
-    position[(i64)(m % T) * D] = position[(i64)(m % T) * D] + slope;
+  int v = GROUP, first = GROUP_Y * each, end = min(first + each, total);
+  for (int e = LANE; e < D; e += GROUP_SIZE) {
+    float sum = 0.0f;
+    if (v < V) {
+      for (int m = first; m < end; m++) if (inputs[m] == v) sum = sum + dx[(i64)m * D + e];
+    } else {
+      for (int m = first + v - V; m < end; m += T) sum = sum + dx[(i64)m * D + e];
+    }
+    slots[GROUP_Y * size + (i64)v * D + e] = sum;
   }
 }

@@ -53,7 +53,7 @@ def kernels_for(width: int, device: Gpu) -> Mapping[str, Any]:
     """For heads so wide."""
     columns = 1 if width <= 16 else 2 if width <= 32 else 4  # of a thread, in products of a head's rows
     files = (
-        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("HEAD", 4, columns, 16, 16).part(),
+        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("HEAD", 4, columns, 16, 16, 32).part(),
         "families/gpt/gpt.cl",
     )  # fmt: skip
     return device.program(files, HEAD_N=columns, **elementary.WORDS)
@@ -204,8 +204,8 @@ class Transformer:
         if drop.threshold:
             self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)
         self.run(
-            "embed_backward", (-(-z.D // WARP), self.units), WARP, slots, dx, self.inputs, z.D, z.T, z.V, self.each,
-            self.rows, weights.size,
+            "embed_backward", (z.V + z.T, self.units), min(THREADS, -(-z.D // WARP) * WARP), slots, dx, self.inputs,
+            z.D, z.T, z.V, self.each, self.rows, weights.size,
         )  # fmt: skip
 
 

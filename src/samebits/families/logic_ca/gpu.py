@@ -13,7 +13,14 @@ from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards
-from samebits.families.logic_ca.levels import Levels, levels_of
+from samebits.families.logic_ca.levels import (
+    Backward,
+    Levels,
+    Rounds,
+    backward_rounds,
+    forward_rounds,
+    levels_of,
+)
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
@@ -27,19 +34,26 @@ WARP = 32
 
 
 class Share(NamedTuple):
-    """How many of the 32 lanes of a tile a group has, the floats of its room, and whether that is on the chip."""
+    """How many of the 32 lanes of a tile a group has, places of a number a cell, and whether they are on the chip."""
 
     lanes: int
-    room: int
+    places: int
+    quads: int
     inside: bool
+
+    @property
+    def floats(self) -> int:
+        return 4 * self.places * self.quads
 
 
 def share_of(places: int, lanes: int, units: int, device: Gpu) -> Share:
-    """For so many places of a number a cell: as many lanes as there is room for and still groups for everybody."""
+    """As many lanes as there is room for and still groups for everybody."""
     backend = device.backend
-    fits = [share for share in (8, 4) if 4 * places * share * (lanes // WARP) <= backend.room]
-    share = next((some for some in fits if units * WARP // some >= backend.busy), fits[-1] if fits else 8)
-    return Share(share, places * share * (lanes // WARP), bool(fits))
+    shares = [Share(share, places, share * lanes // WARP // 4, True) for share in (8, 4)]
+    fits = [share for share in shares if 4 * share.floats <= backend.room]
+    if not fits:
+        return shares[0]._replace(inside=False)
+    return next((share for share in fits if units * WARP // share.lanes >= backend.busy), fits[-1])
 
 
 @lru_cache(maxsize=8)
@@ -49,27 +63,6 @@ def _narrowed(content: bytes, shape: tuple[int, ...]) -> Array:
 
 def _narrow(places: Array) -> Array:
     return _narrowed(np.ascontiguousarray(places, np.int64).tobytes(), places.shape)
-
-
-class Tables(NamedTuple):
-    """Both ways of laying out the entries: (entries, 4) places of a, b, the output, and the gate's number."""
-
-    there: Array  # with places given away
-    back: Array  # with a place for every block
-    outputs: Array  # of `there`
-
-
-@lru_cache(maxsize=4)
-def _tables(levels: _ById) -> Tables:
-    own: Levels = levels.one
-    a, b, _, number = own.entries.T
-    out = own.inputs + np.arange(len(own.entries))
-    there = np.column_stack([own.places[a], own.places[b], own.places[out], number])
-    return Tables(
-        np.ascontiguousarray(there, np.int32),
-        np.ascontiguousarray(np.column_stack([a, b, out, number]), np.int32),
-        np.ascontiguousarray(own.places[own.outputs], np.int32),
-    )
 
 
 class _ById:
@@ -83,6 +76,33 @@ class _ById:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _ById) and other.one is self.one
+
+
+class Tables(NamedTuple):
+    """A circuit for groups of a device: where its numbers lie, and who computes them when."""
+
+    forth: Share
+    back: Share
+    there: Rounds
+    again: Rounds  # with a place for every block
+    returns: Backward
+    outputs: Array
+    adjoints_at: int
+
+
+@lru_cache(maxsize=8)
+def _tables(known: _ById, forth: Share, back: Share, threads: int, blocks: int) -> Tables:
+    """`blocks`: threads that have blocks on the way back."""
+    levels: Levels = known.one
+    return Tables(
+        forth,
+        back,
+        forward_rounds(levels, levels.places, levels.room, blocks // forth.quads),
+        forward_rounds(levels, np.arange(levels.blocks), levels.blocks, threads // back.quads),
+        backward_rounds(levels, levels.blocks + 1, levels.blocks, blocks // back.quads),
+        np.ascontiguousarray(levels.places[levels.outputs], np.int32),
+        levels.blocks + 1,
+    )
 
 
 class Run:
@@ -121,37 +141,41 @@ class Run:
 
     def load(self) -> None:
         """Tables and programs: what only a recording needs."""
-        config, table, plan = self.config, self.scratch.constant, self.plan
+        config, table, plan, backend = self.config, self.scratch.constant, self.plan, self.device.backend
         self.levels = levels = levels_of(config, self._wires)
-        laid = _tables(_ById(levels))
+        forth = share_of(levels.room + 1, config.lanes, plan.units, self.device)
+        back = share_of(levels.blocks + 1 + levels.adjoint_room, config.lanes, plan.units, self.device)
+        self.laid = laid = _tables(_ById(levels), forth, back, backend.threads, backend.most)
         self.tables = {
-            name: table(name, getattr(levels, name))
-            for name in ("levels", "gates", "gate_levels", "readers", "reader_starts", "begins", "adjoints")
-        } | {name: table(name, getattr(laid, name)) for name in laid._fields}
+            "there": table("there", laid.there.steps),
+            "again": table("again", laid.again.steps),
+            "blocks": table("blocks", laid.returns.blocks),
+            "levels": table("levels", laid.returns.levels),
+            "items": table("items", laid.returns.items),
+            "outputs": table("outputs", laid.outputs),
+            "gates": table("gates", levels.gates),
+            "readers": table("readers", laid.returns.readers),
+        }
         self.neighbours = table("neighbours", neighbour_columns(*self._shape))
         self.seats = table("seats", _narrow(seats(plan, *self._shape, self.channels, config.lanes)))
         self.tiles = table("tiles", _narrow(plan.tiles))
-        self.forth = share_of(levels.room, config.lanes, plan.units, self.device)
-        self.back = share_of(levels.blocks + levels.adjoint_room, config.lanes, plan.units, self.device)
 
     def program(self, share: Share) -> Any:
         inside = {"IN_ROOM": 1} if share.inside else {}
-        lanes = WARP * self.device.backend.warps
-        return self.device.program(AUTOMATON, CELLS=self.config.lanes, SHARE=share.lanes, LANES=lanes, **inside)
+        return self.device.program(AUTOMATON, CELLS=self.config.lanes, SHARE=share.lanes, **inside)
 
-    def post(self, share: Share, name: str, *args: Any) -> None:
+    def post(self, share: Share, name: str, threads: int, *args: Any) -> None:
         """A kernel that has groups for all shares of all tiles."""
-        groups, room = self.plan.units * WARP // share.lanes, 4 * share.room if share.inside else 16
-        threads = WARP * self.device.backend.warps
+        groups, room = self.plan.units * WARP // share.lanes, 4 * share.floats if share.inside else 16
         self.device.post(self.program(share)[name], groups, threads, *args, shared=room)
 
     def memory(self, share: Share) -> Any:
         """Of all groups, where it is not on the chip."""
-        size = 1 if share.inside else self.plan.units * WARP // share.lanes * share.room
+        size = 1 if share.inside else self.plan.units * WARP // share.lanes * share.floats
         return self.scratch.buffer("memory", (size,), np.float32)
 
     def each(self, name: str, count: int, *args: Any) -> None:
-        self.device.post(self.program(self.forth)[name], -(-count // THREADS), THREADS, *args, count)
+        self.device.post(self.program(self.laid.forth)[name], -(-count // THREADS), THREADS, *args, count)
 
     def coefficients(self, mode: int) -> tuple[Any, Any]:
         """Of all gates, and their chances; and the entries' tables with them."""
@@ -179,16 +203,16 @@ class Run:
         self.each("clear", states.size, states)
 
     def step(self, following: Any, state: Any, t: int) -> None:
-        tables = self.tables
+        laid, tables = self.laid, self.tables
         self.post(
-            self.forth, "forward_step", following, state, self.memory(self.forth), self.steps, tables["levels"],
-            self.levels.depth, tables["outputs"], self.neighbours, self.tiles, *self.fired(t), self.channels, self.grid,
-            self.cells, self.columns, self.forth.room,
+            laid.forth, "forward_step", self.device.backend.most, following, state, self.memory(laid.forth), self.steps,
+            laid.there.many, laid.there.width, tables["outputs"], self.neighbours, self.tiles, *self.fired(t),
+            self.channels, self.grid, self.cells, self.columns, laid.forth.places, laid.forth.floats,
         )  # fmt: skip
 
     def errors(self, rows: Any, stride: int, state: Any) -> None:
         self.device.post(
-            self.program(self.forth)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
+            self.program(self.laid.forth)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
             self.tiles, self.goals, self.columns,
         )  # fmt: skip
 
@@ -199,8 +223,9 @@ class Run:
         patch = POSITIONS * self.channels * self.config.lanes
         patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
         passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
-        parts = scratch.buffer("parts", (units * WARP // self.back.lanes, self.count, 4), np.float32)
-        memory = self.memory(self.back)
+        laid, backend = self.laid, self.device.backend
+        parts = scratch.buffer("parts", (units * WARP // laid.back.lanes, self.count, 4), np.float32)
+        memory = self.memory(laid.back)
         self.begin(states)
         for half in range(2):
             self.each("clear", patch, patches[half][units])  # of the cell outside
@@ -209,21 +234,20 @@ class Run:
         for t in range(steps):
             self.step(trail[t + 1], trail[t], t)
         self.errors(losses, 1, trail[-1])
-        entries, readers = (
-            self.spread("spread_steps", "back", 8, coef),
-            self.spread("spread_readers", "readers", 4, coef),
-        )
+        again = self.spread("spread_steps", "again", 8, coef)
+        readers = self.spread("spread_readers", "readers", 4, coef)
         for t in range(steps - 1, -1, -1):
             now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
             self.post(
-                self.back, "backward_step", parts, patches[now], patches[after], passed[now], passed[after],
-                trail[t + 1], trail[t], memory, entries, tables["levels"], self.levels.depth, tables["gates"],
-                tables["gate_levels"], readers, tables["reader_starts"], tables["begins"], tables["adjoints"],
-                self.neighbours, self.seats, self.targets, self.tiles, *self.fired(t), self.channels, self.goals,
-                self.grid, self.cells, self.columns, self.levels.blocks, self.back.room, self.count, last,
+                laid.back, "backward_step", backend.threads, parts, patches[now], patches[after], passed[now],
+                passed[after], trail[t + 1], trail[t], memory, again, laid.again.many, laid.again.width,
+                tables["blocks"], laid.returns.width, backend.most, tables["levels"], self.levels.depth,
+                tables["gates"], tables["items"], readers, laid.adjoints_at, self.neighbours, self.seats, self.targets,
+                self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells, self.columns,
+                laid.back.places, laid.back.floats, self.count, last,
             )  # fmt: skip
             self.device.post(
-                self.program(self.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
+                self.program(laid.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
                 tables["gates"], self.count, last,
             )  # fmt: skip
         return chances

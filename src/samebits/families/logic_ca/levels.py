@@ -28,7 +28,7 @@ class Levels(NamedTuple):
     places: Array  # (blocks,) where they lie on the way there, when only the state after it is wanted
     room: int  # of such places
     gates: Array  # (gates, 4) first entry, how many, number, 0
-    gate_levels: Array
+    gate_levels: Array  # (depth + 1,) where the gates of each level begin
     readers: Array  # (…, 4) of each block in turn, last first: place of the reader's adjoint, block of its other input,
     # 2 · number + side, 0
     reader_starts: Array  # (blocks + 1,)
@@ -132,6 +132,75 @@ def _renumbered(program: Program, channels: int, lanes: int) -> Levels:
     return Levels(
         inputs, table(entries), table(starts), table(outputs), table(places), room, table(gates), table(gate_starts),
         table(flat), table(sizes), begins, table(adjoints), adjoint_room,
+    )  # fmt: skip
+
+
+class Rounds(NamedTuple):
+    """The same as a group of threads goes through it (automaton.cl): so many entries at once."""
+
+    width: int
+    steps: Array  # (rounds · width, 4) places of a, b, the output, and ±(number + 1): − where all wait afterwards
+
+    @property
+    def many(self) -> int:
+        return len(self.steps) // self.width
+
+
+class Backward(NamedTuple):
+    """… and back: the blocks from the last level down to the inputs, and the gates of the level above meanwhile."""
+
+    width: int
+    blocks: Array  # (rounds + 2 of nothing) · width, 4
+    levels: Array  # (depth + 1, 4) end of its rounds, first gate, end of its gates, 0
+    items: Array  # (entries, 4) a, b, the adjoint, 0
+    readers: Array  # those of the levels, and a row that nobody uses
+
+
+def in_rounds(starts: Array, width: int) -> list[tuple[Array, bool]]:
+    """The numbers from starts[0] on, level by level, in runs of at most `width`; True: it ends its level."""
+    found = []
+    for first, last in pairwise(starts.tolist()):
+        for begin in range(first, last, width):
+            found.append((np.arange(begin, min(begin + width, last)), begin + width >= last))
+    return found
+
+
+def forward_rounds(own: Levels, places: Array, nowhere: int, width: int) -> Rounds:
+    """For blocks at these places; `nowhere` is one that nobody reads."""
+    a, b, _, number = own.entries.T
+    out = own.inputs + np.arange(len(own.entries))
+    rows = np.column_stack([places[a], places[b], places[out], number + 1])
+    runs = in_rounds(own.levels, width)
+    steps = np.full((len(runs), width, 4), (0, 0, nowhere, 1), np.int32)
+    for run, (entries, ends) in zip(steps, runs, strict=True):
+        run[: len(entries)] = rows[entries]
+        if ends:
+            run[:, 3] *= -1
+    return Rounds(width, steps.reshape(-1, 4))
+
+
+def backward_rounds(own: Levels, adjoints_at: int, nowhere: int, width: int) -> Backward:
+    """Adjoints lie from adjoints_at on."""
+    firsts, lasts = own.reader_starts[:-1], own.reader_starts[1:]
+    places = np.where(np.arange(own.blocks) < own.inputs, -1 - np.arange(own.blocks), adjoints_at + own.adjoints)
+    rows = np.column_stack([firsts, lasts, places, own.begins])
+    edges = [0, own.inputs, *(own.inputs + own.levels[1:]).tolist()]
+    gates = own.gate_levels.tolist()
+    runs: list[Array] = []
+    levels = []
+    for level in range(own.depth, -1, -1):
+        runs += [some for some, _ in in_rounds(np.array(edges[level : level + 2]), width)]
+        above = (gates[level], gates[level + 1]) if level < own.depth else (0, 0)
+        levels.append((len(runs), *above, 0))
+    blocks = np.full((len(runs) + 2, width, 4), (0, 0, nowhere, 0), np.int32)
+    for run, some in zip(blocks, runs, strict=False):
+        run[: len(some)] = rows[some]
+    a, b, _, _ = own.entries.T
+    items = np.column_stack([a, b, adjoints_at + own.adjoints[own.inputs :], np.zeros_like(a)])
+    readers = np.vstack([own.readers + np.array([adjoints_at, 0, 0, 0]), np.zeros((1, 4), np.int64)])
+    return Backward(
+        width, blocks.reshape(-1, 4), np.array(levels, np.int32), np.ascontiguousarray(items, np.int32),
+        np.ascontiguousarray(readers, np.int32),
     )  # fmt: skip
 
 
