@@ -50,6 +50,12 @@ class Launch(NamedTuple):
     args: tuple[Any, ...]
     shared: int
     arrays: tuple[DeviceArray, ...]  # whose memory must stay
+    written: frozenset[int]  # addresses of buffers
+    aside: bool
+
+    @property
+    def used(self) -> frozenset[int]:
+        return frozenset(array.buffer.ptr for array in self.arrays)
 
 
 class Bundle(NamedTuple):
@@ -68,13 +74,13 @@ class Cuda:
         self._cupy = package()
         self._device = self._cupy.cuda.Device(number)
         said = self._device.attributes
-        self.threads, self.most = 640, 512  # of a large group, and of those that do its longer half
+        self.threads, self.most = 768, 512  # of a large group, and of those that do its longer half
         self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
         self._tape: list[tuple[bool, Bundle]] = []
         self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}
         self._clock: CudaClock | None = None
         with self._device:
-            self.stream = self._cupy.cuda.Stream(non_blocking=True)
+            self.stream, self._beside = (self._cupy.cuda.Stream(non_blocking=True) for _ in range(2))
 
     @property
     def name(self) -> str:
@@ -126,7 +132,7 @@ class Cuda:
 
     def prepare(
         self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any],
-        shared: int,
+        shared: int, aside: bool,
     ) -> Launch:  # fmt: skip
         if shared > SMALL_ROOM and kernel.max_dynamic_shared_size_bytes < shared:
             kernel.max_dynamic_shared_size_bytes = shared
@@ -137,10 +143,11 @@ class Cuda:
             for parameter, value in zip(known, args, strict=True)
         )
         arrays = tuple(value for value in args if isinstance(value, DeviceArray))
-        return Launch(kernel, grid, threads, given, shared, arrays)
+        written = {value.buffer.ptr for parameter, value in zip(known, args, strict=True) if parameter.is_written}
+        return Launch(kernel, grid, threads, given, shared, arrays, frozenset(written), aside)
 
     def bundle(self, launches: Sequence[Launch]) -> Bundle:
-        return Bundle(launches, frozenset(array.buffer.ptr for launch in launches for array in launch.arrays))
+        return Bundle(launches, frozenset(address for launch in launches for address in launch.used))
 
     def run(self, bundle: Bundle, again: bool) -> None:
         """Put it on the tape; `again`: the very same one comes more than once."""
@@ -162,9 +169,28 @@ class Cuda:
                     self._launch(bundles)
 
     def _launch(self, bundles: Sequence[Bundle]) -> None:
-        for bundle in bundles:
-            for one in bundle.launches:
-                self._start(one)
+        """In order; but what is aside goes to a stream of its own, and others wait for it if they meet in memory."""
+        running: list[tuple[Any, Launch]] = []
+        for one in (launch for bundle in bundles for launch in bundle.launches):
+            meets = [
+                place for place, (_, other) in enumerate(running)
+                if one.written & other.used or one.used & other.written
+            ]  # fmt: skip
+            if one.aside:
+                self._beside.wait_event(self.stream.record(self._event()))
+                with self._beside:
+                    self._start(one)
+                running.append((self._beside.record(self._event()), one))
+                continue
+            if meets:
+                self.stream.wait_event(running[meets[-1]][0])
+                running = running[meets[-1] + 1 :]
+            self._start(one)
+        if running:
+            self.stream.wait_event(running[-1][0])
+
+    def _event(self) -> Any:
+        return self._cupy.cuda.Event(disable_timing=True)
 
     def _start(self, one: Launch) -> None:
         one.kernel(one.grid, (one.threads,), one.args, shared_mem=one.shared)

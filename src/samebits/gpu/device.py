@@ -23,6 +23,7 @@ from samebits.gpu.arrays import DeviceArray
 
 THREADS = 256
 SUMS, SLICE = 32, 1024
+LEVELS = 20  # of a sum (tree.cl)
 LANES = "gpu/lanes.cl"
 TREE, OPTIM = ("gpu/tree.cl",), (LANES, "gpu/optim.cl")
 REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -59,11 +60,15 @@ class Gpu:
             self._programs[key] = self.backend.compile(dialect.read(*files), defines)
         return self._programs[key]
 
-    def post(self, kernel: Any, groups: int | tuple[int, int], threads: int, *args: Any, shared: int = 0) -> None:
-        """Run it over so many groups of so many threads; `shared`: bytes of a group's room."""
+    def post(
+        self, kernel: Any, groups: int | tuple[int, int], threads: int, *args: Any, shared: int = 0,
+        aside: bool = False,
+    ) -> None:  # fmt: skip
+        """Run it over so many groups of so many threads; `shared`: bytes of a group's room. `aside`: nobody needs its
+        results soon, so a back end may run it beside what follows."""
         function, known = kernel
         grid = groups if isinstance(groups, tuple) else (groups, 1)
-        launch = self.backend.prepare(function, known, grid, threads, args, shared)
+        launch = self.backend.prepare(function, known, grid, threads, args, shared, aside)
         if self._recorded is None:
             self.backend.run(self.backend.bundle([launch]), again=False)
         else:
@@ -172,6 +177,8 @@ class GpuSum:
 
     def __init__(self, device: Gpu, width: int, most_units: int, dtype: DTypeLike) -> None:
         self._device, self._width, self._levels = device, width, most_units.bit_length()
+        if self._levels > LEVELS:
+            raise ValueError(f"{most_units} units; a sum on a device has fewer than {1 << LEVELS}")
         self._kernels = device.program(TREE, REAL=REAL[np.dtype(dtype)])
         self.partial = device.vector((waiting_rows(most_units), width), dtype)
         self.root = device.vector(width, dtype)

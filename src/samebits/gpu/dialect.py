@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*?)(?:, ROOM (\w+))?\) \{")
+MOST_THREADS = 256  # of a group, unless a program says more
 Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …
 TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 
 CUDA = """
 typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long long u64; typedef long long i64;
-#define KERNEL extern "C" __global__
+#define KERNEL extern "C" __global__ __launch_bounds__(MOST_THREADS)
 #define DEVICE __device__ __forceinline__
 #define GLOBAL
 #define SHARED __shared__
@@ -90,6 +91,7 @@ class Parameter(NamedTuple):
     name: str
     kind: str  # of NumPy
     is_array: bool
+    is_written: bool = False
 
 
 class Source(NamedTuple):
@@ -105,7 +107,7 @@ def parameters(text: str) -> tuple[Parameter, ...]:
         words = part.replace("*", " * ").split()
         plain = [word for word in words if word not in ("GLOBAL", "const", "*")]
         kind, name = plain
-        found.append(Parameter(name, TYPES.get(kind, kind), "*" in words))
+        found.append(Parameter(name, TYPES.get(kind, kind), "*" in words, "*" in words and "const" not in words))
     return tuple(found)
 
 
@@ -118,7 +120,8 @@ def for_cuda(text: str, defines: Mapping[str, Any]) -> Source:
         room = f"extern __shared__ float4 {match[3]}[];" if match[3] else ""
         return f"KERNEL void {match[1]}({match[2]}) {{ {room}"
 
-    return Source(CUDA + _defined(defines) + KERNEL.sub(with_room, text), kernels_of(text))
+    words = {"MOST_THREADS": MOST_THREADS, **defines}
+    return Source(CUDA + _defined(words) + KERNEL.sub(with_room, text), kernels_of(text))
 
 
 def for_opencl(text: str, defines: Mapping[str, Any], unroll: bool = True) -> Source:

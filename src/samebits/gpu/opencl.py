@@ -110,7 +110,7 @@ class OpenCL:
 
     def prepare(
         self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any],
-        shared: int,
+        shared: int, aside: bool,
     ) -> Launch:  # fmt: skip
         given: list[Any] = []
         starts: list[Any] = []

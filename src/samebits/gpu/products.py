@@ -65,7 +65,7 @@ class Products:
         size = size_for(m, n, units)
         self._device.post(
             self._kernels[f"by_unit_{size.name}"], (size.tiles(m, n), units), size.threads, slots.reshape(-1)[start:],
-            a, b, starts, m, n, m, n, slots.shape[1],
+            a, b, starts, m, n, m, n, slots.shape[1], aside=True,
         )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 // The fixed tree (engine/merge.py). A thread has a column of the rows.
 
-#define LEVELS 24  // units: up to 2^23
+#define LEVELS 20  // units: fewer than 2^20
+#define AHEAD 4  // rows that are on their way
 
 // Push rows (units first, first + 1, …) into a binary counter that began at unit `begin`; or one row that is a node of
 // level_given, if that is not negative. What waits for a right sibling lies in partial[level], for a left one in
@@ -14,22 +15,29 @@ KERNEL void fold(GLOBAL REAL* partial, GLOBAL const REAL* rows, int levels, int 
     if (level < levels && ((first >> level) & 1) && ((first >> level) - 1) << level >= begin)
       nodes[level] = partial[(i64)level * width + column];
   int unit = first, lowest = level_given < 0 ? 0 : level_given;
-  for (int row = 0; row < count; row++) {
-    REAL value = rows[(i64)row * width + column];
+  for (int row = 0; row < count; row += AHEAD) {
+    REAL next[AHEAD];
     UNROLL
-    for (int level = 0; level < LEVELS; level++) {
-      if (level < lowest) continue;
-      if (((unit >> level) & 1) == 0) {
-        nodes[level] = value;
-        break;
+    for (int k = 0; k < AHEAD; k++) next[k] = rows[(i64)min(row + k, count - 1) * width + column];
+    UNROLL
+    for (int k = 0; k < AHEAD; k++) {
+      if (row + k >= count) continue;
+      REAL value = next[k];
+      UNROLL
+      for (int level = 0; level < LEVELS; level++) {
+        if (level < lowest) continue;
+        if (((unit >> level) & 1) == 0) {
+          nodes[level] = value;
+          break;
+        }
+        if (((unit >> level) - 1) << level < begin) {
+          partial[(i64)(levels + level) * width + column] = value;
+          break;
+        }
+        value = nodes[level] + value;
       }
-      if (((unit >> level) - 1) << level < begin) {
-        partial[(i64)(levels + level) * width + column] = value;
-        break;
-      }
-      value = nodes[level] + value;
+      unit += 1 << lowest;
     }
-    unit += 1 << lowest;
   }
   UNROLL
   for (int level = 0; level < LEVELS; level++)

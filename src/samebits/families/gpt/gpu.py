@@ -137,7 +137,7 @@ class Transformer:
         z, weights = self.z, self.weights
         x, a = self.memory("x", z.D), self.memory("a", 4 * z.D)
         token, position = self.params[weights.token :], self.params[weights.position :]
-        self.run("embed", self.rows, -(-z.D // WARP) * WARP, x, token, position, self.inputs, z.D, z.T)
+        self.run("embed", self.rows, min(THREADS, -(-z.D // WARP) * WARP), x, token, position, self.inputs, z.D, z.T)
         if self.drop.threshold:
             self.each_number("apply_dropout", x, x, self.draw(0), self.drop.scale)
         for number, layer in enumerate(weights.layers):

@@ -162,7 +162,8 @@ class Run:
 
     def program(self, share: Share) -> Any:
         inside = {"IN_ROOM": 1} if share.inside else {}
-        return self.device.program(AUTOMATON, CELLS=self.config.lanes, SHARE=share.lanes, **inside)
+        words = {"CELLS": self.config.lanes, "SHARE": share.lanes, "MOST_THREADS": self.device.backend.threads}
+        return self.device.program(AUTOMATON, **words, **inside)
 
     def post(self, share: Share, name: str, threads: int, *args: Any) -> None:
         """A kernel that has groups for all shares of all tiles."""
@@ -224,7 +225,10 @@ class Run:
         patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
         passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
         laid, backend = self.laid, self.device.backend
-        parts = scratch.buffer("parts", (units * WARP // laid.back.lanes, self.count, 4), np.float32)
+        both = [
+            scratch.buffer(f"parts {half}", (units * WARP // laid.back.lanes, self.count, 4), np.float32)
+            for half in range(2)
+        ]
         memory = self.memory(laid.back)
         self.begin(states)
         for half in range(2):
@@ -238,6 +242,7 @@ class Run:
         readers = self.spread("spread_readers", "readers", 4, coef)
         for t in range(steps - 1, -1, -1):
             now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
+            parts = both[now]
             self.post(
                 laid.back, "backward_step", backend.threads, parts, patches[now], patches[after], passed[now],
                 passed[after], trail[t + 1], trail[t], memory, again, laid.again.many, laid.again.width,
@@ -248,7 +253,7 @@ class Run:
             )  # fmt: skip
             self.device.post(
                 self.program(laid.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
-                tables["gates"], self.count, last,
+                tables["gates"], self.count, last, aside=True,
             )  # fmt: skip
         return chances
 
