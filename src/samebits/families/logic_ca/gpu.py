@@ -56,6 +56,12 @@ def share_of(places: int, lanes: int, units: int, device: Gpu) -> Share:
     return next((share for share in fits if units * WARP // share.lanes >= backend.busy), fits[-1])
 
 
+def threads_for(share: Share, device: Gpu) -> int:
+    """Of a group on the way back: with eight lanes they need more registers each."""
+    backend = device.backend
+    return int(backend.threads if share.lanes < 8 else (backend.threads + backend.most) // 2)
+
+
 @lru_cache(maxsize=8)
 def _narrowed(content: bytes, shape: tuple[int, ...]) -> Array:
     return np.frombuffer(content, np.int64).reshape(shape).astype(np.int32)
@@ -145,7 +151,8 @@ class Run:
         self.levels = levels = levels_of(config, self._wires)
         forth = share_of(levels.room + 1, config.lanes, plan.units, self.device)
         back = share_of(levels.blocks + 1 + levels.adjoint_room, config.lanes, plan.units, self.device)
-        self.laid = laid = _tables(_ById(levels), forth, back, backend.threads, backend.most)
+        self.threads = threads_for(back, self.device)
+        self.laid = laid = _tables(_ById(levels), forth, back, self.threads, backend.most)
         self.tables = {
             "there": table("there", laid.there.steps),
             "again": table("again", laid.again.steps),
@@ -162,7 +169,7 @@ class Run:
 
     def program(self, share: Share) -> Any:
         inside = {"IN_ROOM": 1} if share.inside else {}
-        words = {"CELLS": self.config.lanes, "SHARE": share.lanes, "MOST_THREADS": self.device.backend.threads}
+        words = {"CELLS": self.config.lanes, "SHARE": share.lanes, "MOST_THREADS": threads_for(share, self.device)}
         return self.device.program(AUTOMATON, **words, **inside)
 
     def post(self, share: Share, name: str, threads: int, *args: Any) -> None:
@@ -244,7 +251,7 @@ class Run:
             now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
             parts = both[now]
             self.post(
-                laid.back, "backward_step", backend.threads, parts, patches[now], patches[after], passed[now],
+                laid.back, "backward_step", self.threads, parts, patches[now], patches[after], passed[now],
                 passed[after], trail[t + 1], trail[t], memory, again, laid.again.many, laid.again.width,
                 tables["blocks"], laid.returns.width, backend.most, tables["levels"], self.levels.depth,
                 tables["gates"], tables["items"], readers, laid.adjoints_at, self.neighbours, self.seats, self.targets,
