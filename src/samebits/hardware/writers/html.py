@@ -16,7 +16,7 @@ from typing import Any
 from samebits.hardware.cell import Cell
 from samebits.hardware.writers import wasm
 
-SCRIPTS = ("engine.js", "circuit.js", "canvas.js", "playground.js")  # what imports comes after what it imports
+SCRIPTS = ("engine.js", "circuit.js", "canvas.js", "controls.js", "playground.js")  # what imports comes after what it imports
 IMPORT = re.compile(r"^import .* from \"\./[a-z]+\.js\";\n", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=const|function|class)", re.MULTILINE)
 
