@@ -17,6 +17,8 @@ export class Board {
     this.cells.className = "cells";
     this.marks.className = "marks";
     this.marks.tabIndex = 0;
+    this.marks.setAttribute("role", "application");
+    this.marks.setAttribute("aria-label", "the grid of cells: arrow keys move, enter uses the tool");
     this.frame = document.createElement("div");
     this.frame.className = "frame";
     this.frame.append(this.cells, this.marks);
