@@ -63,7 +63,7 @@ test-hardware: $(VENV)/.fpga
 
 # Exported pages in a real browser, the system's Chromium. Two minutes; CI runs it last.
 test-browser: $(VENV)/.browser
-	@command -v chromium chromium-browser google-chrome > /dev/null || \
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 			apt-get update -q && apt-get install -y -q chromium; \
 		else echo "make test-browser needs Chromium; install: chromium"; exit 2; fi

@@ -245,9 +245,10 @@ def test_keys(play):
     wanted = np.zeros((20, 30), np.uint8)
     wanted[11, 17] = 1
     np.testing.assert_array_equal(cells(page, "life")[..., 0], wanted)
-    for key in ("d", "]", "]", "Enter"):
+    for key in ("d", "]", "Enter"):  # a block, large enough from the start
         page.keyboard.press(key)
     assert not cells(page, "life").any()
+    assert page.evaluate("[playground.tool, playground.sizes.damage, playground.sizes.paint]") == ["damage", 33, 1]
 
 
 def test_settings(play):

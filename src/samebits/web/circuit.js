@@ -16,9 +16,9 @@ const LABELS = [
 ];
 export const MOST_GATES = 260; // more than that is a carpet
 const SWEEPS = 24, SETTLE = 80;
-const BOX = { input: [46, 30], gate: [46, 24], output: [74, 28], wire: [8, 24] };
+const BOX = { input: [58, 30], gate: [46, 24], output: [74, 28], wire: [8, 24] };
 const APART = 10, WIRE_APART = 8, MARGIN = 8;
-const DOT = 3.2;
+const DOT = 4; // a cell of the small neighbourhood in an input
 
 const readsA = (op) => op >> 2 !== (op & 3);
 const readsB = (op) => (op & 10) >> 1 !== (op & 5);
@@ -186,11 +186,11 @@ function boxOf(item, automaton) {
   if (item.kind === "input") {
     const [position, channel] = automaton.inputs[item.node];
     for (let cell = 0; cell < 9; cell++) {
-      const at = { x: x + 9 + (cell % 3) * DOT * 1.35, y: item.y + (Math.floor(cell / 3) - 1.5) * DOT * 1.35 };
+      const at = { x: x + 9 + (cell % 3) * 1.3 * DOT, y: item.y + (Math.floor(cell / 3) - 1.4) * 1.3 * DOT };
       group.append(svg("rect", { ...at, width: DOT, height: DOT, class: cell === position ? "spot" : "other" }));
     }
     const said = automaton.channels.length > 1 ? `c${channel}` : COMPASS[position];
-    group.append(svg("text", { x: item.x + 9, y: item.y }, said));
+    group.append(svg("text", { x: item.x + 11, y: item.y }, said));
     group.append(svg("title", {}, `channel ${channel} of ${PLACES[position]}`));
   } else if (item.kind === "gate") {
     const [label, inverted] = LABELS[item.op];
@@ -221,7 +221,7 @@ export function drawCircuit(element, automaton, channel) {
   }
   const { items, width, height } = place(order(layersOf(automaton, channel)));
   const drawing = svg("svg", {
-    viewBox: `0 0 ${width} ${height}`, width: 1.15 * width, height: 1.15 * height, role: "img",
+    viewBox: `0 0 ${width} ${height}`, width: 1.1 * width, height: 1.1 * height, role: "img",
     "aria-label": `the circuit of channel ${channel}: ${gates} ${gates === 1 ? "gate" : "gates"}`,
   });
   const paths = new Map(), lit = [];

@@ -58,7 +58,7 @@ export function bodyOf(automaton, world) {
         ${icon(name)}<span>${TOOLS[name][0]}</span></label>`).join("")}
     </fieldset>
     <label class="slide"><span>Brush</span>
-      <input type="range" data-part="size" min="1" max="48" value="${Math.max(1, Math.min(8, width >> 4))}">
+      <input type="range" data-part="size" min="1" max="48">
       <output data-part="extent"></output></label>
   </div>
   <dl class="facts">

@@ -31,6 +31,8 @@ class Playground {
     this.cell = null; // looked at
     this.brush = null; // where the tool is, while a pointer or the keyboard is on the grid
     this.kind = automaton.start;
+    const small = Math.max(1, Math.min(8, automaton.width >> 5)), large = Math.max(2, Math.min(40, automaton.width >> 2));
+    this.sizes = { paint: small, erase: small, damage: large, seed: 1 }; // of the brush, by tool
     element.classList.add("playground");
     element.innerHTML = bodyOf(automaton, this.world);
     this.parts = Object.fromEntries([...element.querySelectorAll("[data-part]")].map((one) => [one.dataset.part, one]));
@@ -39,7 +41,7 @@ class Playground {
     this.chooseChannel();
     this.listen();
     this.showSpeed();
-    this.showSize();
+    this.chooseTool("paint");
     this.setRate();
     this.refresh();
     this.frame = requestAnimationFrame((time) => this.tick(time));
@@ -120,7 +122,7 @@ class Playground {
 
   // The block that the tool would change at this cell.
   blockAt({ y, x }) {
-    const size = this.tool === "seed" ? 1 : Number(this.parts.size.value), half = size >> 1;
+    const size = this.sizes[this.tool], half = size >> 1;
     return { top: y - half, left: x - half, height: size, width: size };
   }
 
@@ -222,10 +224,18 @@ class Playground {
     this.parts.pace.textContent = text;
   }
 
-  showSize() {
-    const size = this.parts.size.value;
+  chooseTool(name) {
+    this.element.querySelector(`[name=tool][value=${name}]`).checked = true;
+    this.parts.size.value = this.sizes[name];
+    this.parts.size.disabled = name === "seed";
+    this.setSize();
+  }
+
+  setSize() {
+    const size = this.sizes[this.tool] = Number(this.parts.size.value);
     this.parts.extent.textContent = `${size}×${size}`;
     this.parts.size.setAttribute("aria-valuetext", `${size} by ${size} cells`);
+    this.look();
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -238,7 +248,8 @@ class Playground {
     on(parts.reset, "click", () => this.reset(this.automaton.start));
     on(parts.random, "click", () => this.reset("random", world.seed + 1));
     on(parts.speed, "input", () => this.showSpeed());
-    on(parts.size, "input", () => { this.showSize(); this.look(); });
+    on(parts.size, "input", () => this.setSize());
+    for (const one of this.element.querySelectorAll("[name=tool]")) on(one, "change", () => this.chooseTool(one.value));
     on(parts.channel, "change", () => { this.chooseChannel(); this.refresh(); });
     on(parts.output, "change", () => { this.chooseOutput(); this.refresh(); });
     on(parts.boundary, "change", () => { world.wrap(parts.boundary.value === "periodic"); this.refresh(); });
@@ -312,12 +323,12 @@ class Playground {
     const tools = { p: "paint", e: "erase", d: "damage", s: "seed" };
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const chosen = tools[name] && this.element.querySelector(`[name=tool][value=${tools[name]}]`);
+    const known = tools[name] && this.element.querySelector(`[name=tool][value=${tools[name]}]`);
     if (name === " " && !button) this.play();
     else if (name === ".") this.step();
     else if (name === "r") this.reset(this.automaton.start);
     else if (name === "n") this.reset("random", this.world.seed + 1);
-    else if (chosen) { chosen.checked = true; this.look(); }
+    else if (known) this.chooseTool(tools[name]);
     else if (name === "[" || name === "]") nudge(this.parts.size, name === "]" ? 1 : -1);
     else if (name === "-" || name === "+") nudge(this.parts.speed, name === "+" ? 1 : -1);
     else if (onGrid && moves[name]) {
