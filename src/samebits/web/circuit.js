@@ -1,4 +1,5 @@
-// The circuit of one channel as a drawing: inputs on top, gates in layers, the next state below. It lights up for a cell.
+// The circuit of one channel as a drawing: inputs on top, gates in layers, the next state below. It lights up for a
+// cell.
 //
 // A gate [operation, a, b] has its truth table for a number: 8 if it is 1 for a = b = 0, 4 for b alone, 2 for a alone,
 // 1 for both.
