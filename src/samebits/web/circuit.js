@@ -46,6 +46,10 @@ export function coneOf({ inputs, gates, outputs, channels }, channel) {
   return found;
 }
 
+export function gatesOf(automaton, channel) {
+  return [...coneOf(automaton, channel)].filter((node) => node >= automaton.inputs.length).length;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Layout: boxes by depth; a wire that crosses a layer has a place in it; few crossings; everything near what it reads.
 
@@ -213,7 +217,7 @@ function wire(x0, y0, x1, y1) {
 
 // Draw the circuit of a channel into the element; light(values) shows one cell's. Null where it has too many gates.
 export function drawCircuit(element, automaton, channel) {
-  const gates = [...coneOf(automaton, channel)].filter((node) => node >= automaton.inputs.length).length;
+  const gates = gatesOf(automaton, channel);
   if (gates > MOST_GATES) {
     const note = document.createElement("p");
     note.textContent = `${gates} gates: too many for a drawing. Choose another channel.`;

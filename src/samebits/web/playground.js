@@ -5,7 +5,7 @@
 // whichever the browser can. The style is playground.css, which touches nothing outside of the class playground.
 
 import { LEAST_SIDE, MOST_SIDE, World } from "./engine.js";
-import { drawCircuit, evaluate } from "./circuit.js";
+import { drawCircuit, evaluate, gatesOf } from "./circuit.js";
 import { Board } from "./canvas.js";
 import { bodyOf } from "./controls.js";
 
@@ -40,7 +40,9 @@ class Playground {
     this.parts = Object.fromEntries([...element.querySelectorAll("[data-part]")].map((one) => [one.dataset.part, one]));
     this.board = new Board(this.parts.stage, this.world);
     this.listeners = new AbortController();
-    this.chooseChannel();
+    // What a picture shows is often a copy of a hidden channel: begin with one that has something to see.
+    this.parts.output.value = automaton.channels.find((channel) => gatesOf(automaton, channel)) ?? automaton.channels[0];
+    this.chooseOutput();
     this.listen();
     this.showSpeed();
     this.chooseTool("paint");
@@ -220,7 +222,8 @@ class Playground {
   chooseOutput() {
     this.drawing = drawCircuit(this.parts.circuit, this.automaton, Number(this.parts.output.value));
     const { gates } = this.drawing;
-    this.parts.gates.textContent = `${numbers.format(gates)} ${gates === 1 ? "gate" : "gates"}`;
+    const counted = gates ? `${numbers.format(gates)} ${gates === 1 ? "gate" : "gates"}` : "a wire, no gate";
+    this.parts.gates.textContent = counted;
   }
 
   showSpeed() {
