@@ -11,6 +11,24 @@ PERIODIC, ZEROS = "periodic", "zeros"
 
 
 @dataclass(frozen=True)
+class Scene:
+    """What a page that plays the automaton must know besides its cell: how our own rollout begins, and who fires.
+
+    Random numbers are Philox words (engine/rng.py) of the seed; a draw is purpose and extra, the rest of its key.
+    """
+
+    size: tuple[int, int]  # height and width of the grid to begin with
+    steps: int  # after which training looked at the cells
+    visible: int  # channels, from 0: one bit, or red, green and blue
+    all_channels: int  # of the model: random starts draw bits for those, too, that the cell does not keep
+    start: str  # random bits; centre, one full cell; zeros
+    start_draw: tuple[int, int]
+    fire_draw: tuple[int, int]
+    fire_rate: float  # the chance of a cell to take its next state; 1: all do
+    other_rate: float  # offered as asynchronous where all do
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell's next state, and what the grid around it must know.
 
@@ -28,6 +46,7 @@ class Cell:
     boundary: str  # PERIODIC, or ZEROS outside the grid
     asynchronous: bool  # a cell may keep its state in a step
     about: tuple[str, ...]  # lines for the head of a file: what this is, of which weights, by which command
+    scene: Scene
 
     @property
     def gates(self) -> list[tuple[int, int, int]]:

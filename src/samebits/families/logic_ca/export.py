@@ -16,12 +16,14 @@ from samebits.engine.rng import Purpose
 from samebits.errors import SamebitsError, nearest
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.circuit import Circuit, kept_channels, live_channels
+from samebits.families.logic_ca.config import LogicConfig
+from samebits.families.logic_ca.experiments import ASYNC_RATE
 from samebits.families.logic_ca.minimise import minimise, usual
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.proving import LARGEST_GRID_PROOF, gates_of_a_cell, prove_cell, prove_grid
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.wiring import CENTRE
-from samebits.hardware.cell import Cell
+from samebits.hardware.cell import Cell, Scene
 from samebits.hardware.formats import FORMATS, Format
 from samebits.hardware.proof import MISSING, solver_is_there
 from samebits.hardware.readers import verilog as read_verilog
@@ -33,6 +35,7 @@ from samebits.printing import printable, shown
 LEAST_SIDE, MOST_SIDE = 3, 1024
 PROOF_GRID = (4, 5)  # where the grid itself is too large to prove: every border, corner and middle is in it
 TEST_STEPS = 32
+PAGE_SIZES = {"life": (128, 128), "checkerboard": (64, 64)}  # of a page at first; a picture has its own
 SURE = 0.9  # a gate whose operation has less than this is called soft
 GAP = 0.1  # a soft rollout that ends so far from the hard one is worth a warning
 GAP_SAMPLES = 4
@@ -133,7 +136,24 @@ def cell_of(model: LogicModel, circuit: Circuit, name: str, command: str) -> Cel
     # Constants read nothing, but need a node to point at: it may be of a channel that nobody kept.
     inputs = tuple((p, c) if c in kept else (CENTRE, kept[0]) for p, c in circuit.inputs.tolist())
     outputs = tuple(int(circuit.outputs[channel]) for channel in kept)
-    return Cell(spoken, kept, inputs, ops, a, b, outputs, config.boundary, config.fire_rate < 1, safe)
+    asynchronous, scene = config.fire_rate < 1, scene_of(config)
+    return Cell(spoken, kept, inputs, ops, a, b, outputs, config.boundary, asynchronous, safe, scene)
+
+
+def scene_of(config: LogicConfig) -> Scene:
+    """How `samebits render` begins, for a page that goes on from there."""
+    purpose = int(Purpose.RENDER)
+    return Scene(
+        size=PAGE_SIZES.get(config.rule, (config.height, config.width)),
+        steps=config.ca_steps,
+        visible=config.target_channels,
+        all_channels=config.channels,
+        start=config.start,
+        start_draw=(purpose, 0),
+        fire_draw=(data.FIRE, purpose),
+        fire_rate=config.fire_rate,
+        other_rate=ASYNC_RATE,
+    )
 
 
 def softness(model: LogicModel) -> list[str]:
