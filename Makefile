@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-network network test-hardware test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-cluster test-network network test-hardware test-browser test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -21,6 +21,10 @@ $(VENV)/.dev: $(VENV)/.user
 
 $(VENV)/.fpga: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fpga]'
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@
 
 demo: $(VENV)/.user
@@ -47,7 +51,7 @@ network: $(VENV)/.dev
 	$(BIN)/python -m tests.network.measure
 	$(BIN)/python tools/cluster_page.py
 
-# Simulators, a C compiler, place and route: Debian's packages and pip's. Some ten minutes; CI runs it last.
+# Simulators, a C compiler, place and route: Debian's packages and pip's. Some ten minutes; CI runs it too.
 TOOLS := verilator iverilog cc
 test-hardware: $(VENV)/.fpga
 	@for tool in $(TOOLS); do command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
@@ -56,6 +60,14 @@ test-hardware: $(VENV)/.fpga
 				apt-get update -q && apt-get install -y -q verilator iverilog build-essential; \
 			else echo "make test-hardware needs$$missing; install: verilator iverilog build-essential"; exit 2; fi; fi
 	$(BIN)/python -m pytest -m hardware -p no:xdist -rP
+
+# Exported pages in a real browser, the system's Chromium. Two minutes; CI runs it last.
+test-browser: $(VENV)/.browser
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+			apt-get update -q && apt-get install -y -q chromium; \
+		else echo "make test-browser needs Chromium; install: chromium"; exit 2; fi
+	$(BIN)/python -m pytest -m browser -p no:xdist -rP
 
 # The canaries on an emulated ARM64 processor: Debian on x86-64 only. Fetches 160 MB into .arm the first time.
 test-arm: $(VENV)/.user

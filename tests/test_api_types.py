@@ -100,6 +100,7 @@ MODELS: dict[str, Row] = {
         {"grids": GRIDS, "targets": GRIDS, "fire": None, "workers": 1},
         {"fire": "None", "workers": "3"},
     ),
+    "animate": Row(lambda **given: logic().animate(**given), {"grid": (3, 4), "height": 300}, {"grid": "None"}),
     "logits": Row(lambda **given: gpt().logits(**given), {"tokens": [[1, 2]], "workers": 1}, {"workers": "3"}),
     "generate": Row(
         lambda **given: gpt().generate(**given),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -17,6 +18,7 @@ def mutant(form, raw, draw):
         "json": _number,
         "aiger": _delta,
         "truth-table": _digit,
+        "html": _opcode,
     }[form](raw, draw)
 
 
@@ -72,3 +74,14 @@ def _digit(raw, draw):
     k = draw.randrange(len(lines[i]))
     lines[i] = lines[i][:k] + "10"[int(lines[i][k])] + lines[i][k + 1 :]
     return "\n".join(lines).encode()
+
+
+def _opcode(raw, draw):
+    """An instruction of the WebAssembly; the gates drawn beside it stay, so that the page contradicts itself."""
+    text = re.search(rb'"wasm": "([^"]+)"', raw)[1]
+    code = bytearray(base64.b64decode(text))
+    flips = {0x4E: 0x50, 0x50: 0x51, 0x51: 0x4E}  # and, or, xor
+    step = code[: code.index(b"\xfc\x0a")]  # the function after it copies memory
+    i = draw.choice([i for i in range(1, len(step)) if step[i - 1] == 0xFD and step[i] in flips])
+    code[i] = flips[code[i]]
+    return raw.replace(text, base64.b64encode(code))

@@ -87,7 +87,7 @@ def check_mutants(count):
         try:
             network = FORMATS[form].read(changed)
         except SamebitsError:
-            assert form == "aiger"  # a gate that would read itself
+            assert form in ("aiger", "html")  # a gate that would read itself; gates that are not those drawn
             tally["broken"] += 1
             continue
         if is_equal(model, network):
@@ -165,6 +165,10 @@ BAD = {
     "json": ["", "[]", "{}", '{"ports": [], "inputs": ["a"], "gates": [], "outputs": {}}',
              '{"ports": ["a"], "inputs": ["a"], "gates": [[99, 0, 0]], "outputs": {}}', "[" * 100_000],
     "truth-table": ["nothing", "ports a\ntable b a\n0\n", "ports a\ntable b c\n01", "outputs q"],
+    "html": ["", *(f'<script type="application/json" id="automaton">\n{record}\n</script>' for record in (
+        "{", "[]", '{"channels": []}', '{"channels": [0, 0]}', '{"channels": [0], "wasm": 3}',
+        '{"channels": [0], "wasm": "?"}', '{"channels": [0], "wasm": ""}', '{"channels": [0], "wasm": "AGFzbQEAAAA="}',
+    ))],
 }  # fmt: skip
 
 

@@ -10,10 +10,11 @@ from samebits.hardware.network import Network
 from samebits.hardware.readers import aiger as read_aiger
 from samebits.hardware.readers import blif as read_blif
 from samebits.hardware.readers import c as read_c
+from samebits.hardware.readers import html as read_html
 from samebits.hardware.readers import json as read_json
 from samebits.hardware.readers import tables as read_tables
 from samebits.hardware.readers import verilog as read_verilog
-from samebits.hardware.writers import aiger, blif, c, json, tables, verilog
+from samebits.hardware.writers import aiger, blif, c, html, json, tables, verilog
 
 
 @dataclass(frozen=True)
@@ -30,4 +31,5 @@ FORMATS = {
     "c": Format("{name}.h", c.write, read_c.read),
     "json": Format("{name}_cell.json", json.write, read_json.read),
     "truth-table": Format("{name}_cell.txt", tables.write, read_tables.read),
+    "html": Format("{name}.html", html.write, read_html.read),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from samebits.errors import SamebitsError
 
@@ -63,4 +64,38 @@ def evaluate(network: Network, values: Mapping[str, bool]) -> dict[str, bool]:
     for sources, table in network.tables:
         row = sum(known[source] << i for i, source in enumerate(sources))
         known.append(bool(table >> row & 1))
+    return {name: known[node] for name, node in network.outputs.items()}
+
+
+def same_gates(one: Network, other: Network) -> bool:
+    """Whether two networks, of tables of at most two inputs, have the same gates but for inverters and constants.
+
+    That is less than to be equal, and needs no solver. Ports and gates get numbers, the same in both; an inverter is a
+    flag beside a number, and what reads it, or follows it, another table.
+    """
+    numbers: dict[Any, int] = {}
+    return _numbered(one, numbers) == _numbered(other, numbers)
+
+
+def _numbered(network: Network, numbers: dict[Any, int]) -> dict[str, tuple[int, int]]:
+    """Of every output, the number of its gate and whether it is inverted."""
+
+    def number(key: Any) -> int:
+        return numbers.setdefault(key, len(numbers))
+
+    known = [(number(name), 0) for name in network.inputs]
+    for sources, table in network.tables:
+        first = [known[source] for source in sources]
+        read = sorted({node for node, _ in first})
+        # The value for each pattern of the nodes that are read, inverters undone.
+        values = []
+        for pattern in range(1 << len(read)):
+            bits = [pattern >> read.index(node) & 1 ^ inverted for node, inverted in first]
+            values.append(table >> sum(bit << i for i, bit in enumerate(bits)) & 1)
+        needed = [i for i in range(len(read)) if any(values[p] != values[p ^ 1 << i] for p in range(len(values)))]
+        short = [values[sum((p >> k & 1) << i for k, i in enumerate(needed))] for p in range(1 << len(needed))]
+        inverted = short[0]
+        plain = tuple(value ^ inverted for value in short)
+        nodes = tuple(read[i] for i in needed)
+        known.append((nodes[0] if plain == (0, 1) else number((nodes, plain)), inverted))
     return {name: known[node] for name, node in network.outputs.items()}

@@ -39,7 +39,7 @@ def sample(
 def export(model: GptModel, form: str | None, folder: Path) -> Exported:
     """model.safetensors and config.json, as docs/load_in_pytorch.py reads them."""
     if form not in (None, "safetensors"):
-        raise SamebitsError(f"--to is {form!r}; a gpt run can be exported to: safetensors")
+        raise SamebitsError(f"--to is {form!r}; a gpt run can be exported to: safetensors; leave --to out")
     tensors = {name: np.ascontiguousarray(value) for name, value in views(layout(model.config), model.weights).items()}
     about = {
         "model": "samebits gpt",

@@ -35,7 +35,7 @@ from samebits.printing import printable, shown
 LEAST_SIDE, MOST_SIDE = 3, 1024
 PROOF_GRID = (4, 5)  # where the grid itself is too large to prove: every border, corner and middle is in it
 TEST_STEPS = 32
-LIFE_PAGE = (128, 128)  # cells of a page at first; the other automata begin at the size they were trained at
+PAGE_SIZES = {"life": (128, 128), "checkerboard": (64, 64)}  # of a page at first; a picture has its own
 SURE = 0.9  # a gate whose operation has less than this is called soft
 GAP = 0.1  # a soft rollout that ends so far from the hard one is worth a warning
 GAP_SAMPLES = 4
@@ -144,7 +144,7 @@ def scene_of(config: LogicConfig) -> Scene:
     """How `samebits render` begins, for a page that goes on from there."""
     purpose = int(Purpose.RENDER)
     return Scene(
-        size=LIFE_PAGE if config.rule == "life" else (config.height, config.width),
+        size=PAGE_SIZES.get(config.rule, (config.height, config.width)),
         steps=config.ca_steps,
         visible=config.target_channels,
         all_channels=config.channels,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from samebits.families.logic_ca.gates import hard_coefficients, pull_back, soft_
 from samebits.families.logic_ca.minimise import usual
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
+
+if TYPE_CHECKING:
+    from samebits.families.logic_ca.page import Animation
 
 MOST_STEPS = 2**31 - 1
 
@@ -108,6 +112,16 @@ class LogicModel:
             pull_back(gradient, chances, merged, team)
             team.join()
             return sum_tree(losses.reshape(-1).copy()), views(layout(self.config), gradient.reshape(-1))
+
+    def animate(self, grid: tuple[int, int] | None = None, height: int = 780) -> Animation:
+        """The automaton to play with in a notebook: cells to paint on and to hurt, and the circuit of each.
+
+        grid: height and width in cells; height: of the frame in pixels. It is the page that `samebits export --to html`
+        writes; `.page` is its HTML.
+        """
+        from samebits.families.logic_ca.page import animate
+
+        return animate(self, grid, height)
 
     def _targets(self, targets: Array, grids: Array) -> Array:
         found = array("targets", targets, "biuf", "numbers (B, H, W) or (B, H, W, k)")

@@ -1,7 +1,7 @@
 """The cell as a page to play with: one file that needs nothing else, with its circuit as WebAssembly.
 
-`automaton_of` is the record that web/playground.js mounts; `page_of` puts it into a page, with the scripts and the style
-of `web/` written out in it. Another page can load those as modules: mountPlayground(element, automaton).
+`automaton_of` is the record that web/playground.js mounts; `page_of` puts it into a page, with the scripts and the
+style of `web/` written out in it. Another page can load those as modules: mountPlayground(element, automaton).
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from typing import Any
 from samebits.hardware.cell import Cell
 from samebits.hardware.writers import wasm
 
-SCRIPTS = ("engine.js", "circuit.js", "canvas.js", "playground.js")  # what imports comes after what it imports
+SCRIPTS = (
+    "engine.js",
+    "circuit.js",
+    "canvas.js",
+    "controls.js",
+    "playground.js",
+)  # what imports comes after what it imports
 IMPORT = re.compile(r"^import .* from \"\./[a-z]+\.js\";\n", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=const|function|class)", re.MULTILINE)
 
@@ -41,8 +47,8 @@ PAGE = """\
 <script type="module">
 {script}
 const asked = new URLSearchParams(location.search);
-const automaton = JSON.parse(document.getElementById("automaton").textContent);
-window.playground = mountPlayground(document.getElementById("playground"), automaton, {{ engine: asked.get("engine") }});
+const [element, record] = ["playground", "automaton"].map((id) => document.getElementById(id));
+window.playground = mountPlayground(element, JSON.parse(record.textContent), {{ engine: asked.get("engine") }});
 </script>
 </body>
 </html>
