@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -123,8 +124,9 @@ def equal(given: str, wanted: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    return name.lower() in LOOPBACK_NAMES
+    """Whether a Host header names this machine: one of the names, and perhaps a port."""
+    found = re.fullmatch(r"([^:\[\]]*|\[[^\[\]]*\])(:\d{1,5})?", host)
+    return found is not None and found[1].lower() in LOOPBACK_NAMES
 
 
 async def read_body(receive: Receive) -> bytes:

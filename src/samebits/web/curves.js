@@ -50,7 +50,9 @@ export class Chart {
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
-    this.element.append(head, this.canvas, this.tip);
+    this.legend = document.createElement("div");
+    this.legend.className = "legend";
+    this.element.append(head, this.canvas, this.legend, this.tip);
     parent.append(this.element);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -141,9 +143,26 @@ export class Chart {
       points.push(line.values.length);
     }
     if (this.pointed) this.mark(pen, scale, height);
+    this.tell();
     const ends = [...this.lines.values()].filter((line) => line.values.length).map((line) => `${line.label} ${written(line.values.at(-1))} at step ${line.steps.at(-1)}`);
     canvas.setAttribute("aria-label", `${this.title}: ${ends.join("; ")}`);
     canvas.dataset.points = String(points.reduce((a, b) => a + b, 0));
+  }
+
+  /** Which line is which, where there are several. */
+  tell() {
+    const names = [...this.lines.values()].filter((line) => line.values.length);
+    const told = names.map((line) => line.label).join("\n");
+    if (names.length < 2 || this.legend.dataset.told === told) { this.legend.hidden = names.length < 2; return; }
+    this.legend.hidden = false;
+    this.legend.dataset.told = told;
+    this.legend.replaceChildren(...names.map((line) => {
+      const row = document.createElement("span"), mark = document.createElement("i");
+      mark.style.borderTopStyle = ["solid", "dashed", "dotted", "dashed"][line.dash % 4];
+      mark.style.borderColor = `var(--line-${line.colour % 6})`;
+      row.append(mark, line.label);
+      return row;
+    }));
   }
 
   axes(pen, scale, width, height) {
