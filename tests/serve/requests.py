@@ -13,7 +13,8 @@ GOOD = {
 }  # fmt: skip
 ODD: list[Any] = [
     None, True, -1, 0, 1e308, -1e308, 2**63, 2**70, 10**40, "", "\0", "\ud800", "x" * 5000, [], [[]], {}, {"a": 1},
-    [None],    [1.5], ["a", 1], "../../etc/passwd", "%00", [[0] * 300], [-1], "NaN", [[["a"]]], float("inf"), float("nan"),
+    [None], [1.5], ["a", 1], "../../etc/passwd", "%00", [[0] * 300], [-1], "NaN", [[["a"]]], float("inf"),
+    float("nan"),
 ]  # fmt: skip
 SECRET = "this file is nobody's business"
 UP = ("../", "..%2f", "%2e%2e/", "..\\", "....//", "%252e%252e%252f", "/", "//", ".%00/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
 
 LEAST_KEY = 8  # characters
+SWITCH_SECONDS = 0.0005  # Python's threads take turns: who writes texts must not wait long for who sends them
 
 
 def serve(
@@ -50,6 +52,7 @@ def serve(
     library = Library(chosen(folders))
     check_key(host, key)
     listening = listen(host, port)
+    sys.setswitchinterval(SWITCH_SECONDS)
     app = make_app(library, key, workers)
     shown = f"[{host}]" if ":" in host else host
     with listening:
@@ -95,7 +98,7 @@ def is_loopback(host: str) -> bool:
 def listen(host: str, port: int) -> socket.socket:
     """A socket of our own, so that a port in use is said before anything else happens."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, so that asyncio sends without delay
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

@@ -26,6 +26,9 @@ MOST_TEXTS = 64  # of one request: prompts times n
 MOST_LOGPROBS = 20
 MOST_STOPS = 16
 MOST_STOP = 1000  # characters
+# Sending a piece costs more than writing a token: one reader alone gets each as it comes, a crowd larger ones, at most
+# twenty a second each.
+PAUSE, LONGEST_PAUSE = 0.0008, 0.05
 
 
 class RefusedError(Exception):
@@ -142,7 +145,8 @@ def prepare(asked: Asked, loaded: Loaded) -> Job:
             prompts.append(shown)
             texts.append(text)
             heads.append(head)
-            writers.append(Writer(model.vocabulary, stops, len(shown) if asked.echo else 0))
+            offset = len(shown) if asked.echo else 0
+            writers.append(Writer(model.vocabulary, stops, offset, asked.logprobs is not None))
     return Job(
         asked, asked.model, loaded, seed, prompts, texts, writers, fresh, int(time.time()),
         f"cmpl-{secrets.token_hex(12)}", heads,
@@ -226,6 +230,7 @@ async def pieces(job: Job, batcher: Batcher) -> AsyncIterator[list[dict[str, Any
                     found.append(choice(index, piece.text, piece.logprobs if wanted else None, piece.end))
             if found:
                 yield found
+                await asyncio.sleep(min(LONGEST_PAUSE, PAUSE * (batcher.placed - 1)))
             elif waiting:
                 await job.fresh.wait()
             job.fresh.clear()

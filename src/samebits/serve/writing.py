@@ -41,8 +41,9 @@ class Piece:
 class Writer:
     """One text from its tokens. What might become a stop sequence is held back until it has or has not."""
 
-    def __init__(self, vocabulary: Vocabulary, stops: Sequence[str], offset: int = 0) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: Sequence[str], offset: int = 0, logprobs: bool = False) -> None:
         self.vocabulary, self.stops, self.decoder = vocabulary, stops, vocabulary.stream()
+        self.logprobs = logprobs  # whether they are wanted
         self.held = ""  # text that is not sent yet
         self.sent = offset  # characters that are
         self.records: list[tuple[int, Written]] = []  # of tokens not sent yet: where each begins
@@ -51,9 +52,10 @@ class Writer:
     def feed(self, tokens: Sequence[Written], end: str | None) -> Piece:
         """More tokens, and why there will be no others if so."""
         for token in tokens:
-            self.records.append((self.sent + len(self.held), token))
+            if self.logprobs:
+                self.records.append((self.sent + len(self.held), token))
             self.held += self.decoder.feed(token.token)
-            if found := self._stopped():
+            if self.stops and (found := self._stopped()):
                 self.end = "stop"
                 return self._send(found - 1)
         if end is not None:
