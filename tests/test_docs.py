@@ -38,6 +38,7 @@ CANNOT_RUN = {
     "make network": "it measures, for minutes, and is for root",
     "make soak-cluster": "it takes a quarter of an hour",
     "make test-hardware": "it installs simulators, takes ten minutes, and CI runs it",
+    "make test-browser": "it installs a browser, and CI runs it",
     "samebits circuit DIR --fpga ice40-hx8k --grid 16x16": "make test-hardware has the programs, and runs it",
     "samebits circuit runs/life --fpga ice40-hx8k --grid 20x20": "make test-hardware has the programs, and runs it",
     "samebits circuit runs/board --fpga ice40-hx8k --grid 32x32": "make test-hardware has the programs, and runs it",

@@ -68,11 +68,13 @@ def test_a_thousand_steps_are_our_rollout(play, task, engine):
     size = (16, 16) if task == "life" else (model.config.height, model.config.width)
     page = play(task, engine)
     assert page.evaluate("playground.world.engine.name") == engine
-    page.evaluate("([height, width]) => { playground.resize(height, width); playground.step(1000); }", list(size))
-    start = data.start_grids(model.config, 1, Purpose.RENDER, 0, size)
+    page.evaluate("([height, width]) => playground.resize(height, width)", list(size))
+    grids = data.start_grids(model.config, 1, Purpose.RENDER, 0, size)
     fire = fire_grid(model.config, model.config.fire_rate, 1000, size, Purpose.RENDER)
-    wanted = model.rollout(start, 1000, fire=fire)[0][..., kept(task)]
-    np.testing.assert_array_equal(cells(page, task), wanted)
+    for begin, end in ((0, 1), (1, 8), (8, 1000)):  # a board that has settled no longer tells one mask from another
+        page.evaluate(f"playground.step({end - begin})")
+        grids = model.rollout(grids, end - begin, fire=None if fire is None else fire[begin:end])
+        np.testing.assert_array_equal(cells(page, task), grids[0][..., kept(task)])
     assert page.locator("[data-part=time]").inner_text() == "1,000"
 
 
@@ -346,10 +348,10 @@ def test_speed(play):
     )
     page.evaluate("playground.play(false)")
     print(f"512×512 Life: a step and its picture take {frame:.2f} ms; {rate:.0f} frames a second at one step a frame")
-    for engine, steps in (("wasm", 20_000), ("js", 400)):
-        page.evaluate(f"playground.use('{engine}'); playground.benchmark({steps // 4})")
-        found = [page.evaluate(f"playground.benchmark({steps})") / 1e9 for _ in range(5)]
+    for engine, steps in (("wasm", 1000), ("js", 100)):  # short: others may want the processor, too
+        page.evaluate(f"playground.use('{engine}'); playground.world.step(2000)")
+        found = [page.evaluate(f"playground.world.benchmark({steps})") / 1e9 for _ in range(60)]
         print(
             f"{engine}: {max(found):.1f} billion cell updates a second, the best of {len(found)}, "
-            f"{min(found):.1f} the worst"
+            f"{np.median(found):.1f} the median"
         )

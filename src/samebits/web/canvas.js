@@ -42,6 +42,7 @@ export class Board {
     this.frame.style.width = `${this.scale * width}px`;
     this.frame.style.height = `${this.scale * height}px`;
     [this.marks.width, this.marks.height] = [this.scale * width * ratio, this.scale * height * ratio];
+    this.marked = null; // nothing: a canvas of another size is empty
     const style = getComputedStyle(this.stage), named = (name) => style.getPropertyValue(name).trim();
     this.plain = [pixelOf(named("--cell-0")), pixelOf(named("--cell-1"))];
     this.coloured = COLOURS.map(pixelOf);
@@ -71,6 +72,9 @@ export class Board {
 
   // cell: {y, x} looked at; block: {top, left, height, width} that the tool would change, or null.
   mark(cell, block, picture) {
+    const asked = JSON.stringify([cell, block, picture]);
+    if (asked === this.marked) return;
+    this.marked = asked;
     const ratio = window.devicePixelRatio || 1, s = this.scale * ratio, pen = this.marks.getContext("2d");
     const { width, height } = this.world;
     pen.clearRect(0, 0, this.marks.width, this.marks.height);

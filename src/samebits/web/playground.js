@@ -11,6 +11,7 @@ import { bodyOf } from "./controls.js";
 
 const SPEEDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3000, 6000, Infinity]; // steps a second
 const BUDGET = 12; // milliseconds of a frame that steps may take
+const GLANCE = 100; // milliseconds between two looks at a cell while it plays: faster is only a flicker
 const WINDOW = 400; // milliseconds over which updates a second are counted
 const numbers = new Intl.NumberFormat("en");
 const round = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -187,7 +188,7 @@ class Playground {
   refresh() {
     const { world, parts } = this;
     this.board.draw(this.shown);
-    this.look();
+    if (!this.playing || performance.now() - this.looked > GLANCE) this.look();
     parts.time.textContent = numbers.format(world.time);
     parts.engine.textContent = world.engine.name === "wasm"
       ? `WebAssembly SIMD, ${numbers.format(world.engine.bytes)} bytes` : "JavaScript";
@@ -197,6 +198,7 @@ class Playground {
   // The marks on the grid, and the circuit of the cell looked at.
   look() {
     const { world, automaton, parts } = this;
+    this.looked = performance.now();
     const cell = this.cell ?? { y: world.height >> 1, x: world.width >> 1 };
     this.board.mark(cell, this.brush && this.blockAt(this.brush), parts.channel.value === "picture");
     const inputs = automaton.inputs.map(([position, channel]) => world.neighbour(cell.y, cell.x, position, channel));
