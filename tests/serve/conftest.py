@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-import uvicorn
 
 import samebits
 from samebits.cli.serve import listen
 from samebits.report.plots import plot_losses
 from samebits.serve.app import make_app
 from samebits.serve.runs import Library
+from samebits.serve.server import Server
 
 OLD_RUN = Path(__file__).parent.parent / "data" / "weft-0.1.0-life"
 
@@ -27,8 +27,8 @@ def serving(*folders, key=None):
     """A running server: .url, .app (what is behind its guard), .library, .get(path)."""
     library, listening = Library(folders), listen("127.0.0.1", 0)
     app = make_app(library, key, workers=2)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    server = Server(app)
+    thread = threading.Thread(target=server.serve_on, args=(listening,))
     thread.start()
     while not server.started:
         time.sleep(0.01)
@@ -36,9 +36,9 @@ def serving(*folders, key=None):
     with httpx.Client(base_url=url, timeout=60) as client:
         yield SimpleNamespace(
             url=url, port=listening.getsockname()[1], library=library, http=client, get=client.get,
-            served=app.app.state.served,
+            served=app.served,
         )  # fmt: skip
-    server.should_exit = True
+    server.end()
     thread.join()
     listening.close()
 

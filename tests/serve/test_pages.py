@@ -215,10 +215,11 @@ def test_a_live_curve_is_told_as_it_grows_by_one_watcher(tmp_path, runs):
     async def listen():
         watchers = Watchers(library)
         one, two = watchers.events(["gpt"]), watchers.events(["gpt"])
+        assert await anext(one) == ": here\n\n"
         first = [parsed(await anext(one)) for _ in range(2)]
         assert [kind for kind, _ in first] == ["run", "curve"]
         assert first[1][1]["rows"] == 20
-        for _ in range(2):
+        for _ in range(3):
             await anext(two)
         assert len(watchers.runs) == 1
         row = (folder / "gpt" / "metrics.csv").read_text().splitlines()[-1].split(",")
@@ -228,11 +229,13 @@ def test_a_live_curve_is_told_as_it_grows_by_one_watcher(tmp_path, runs):
             kind, told = parsed(await anext(listener))
             assert (kind, told["rows"], told["columns"]["loss"]["steps"]) == ("rows", 21, [21])
             await listener.aclose()
-        assert watchers.listening == 0
+        assert not watchers.listeners
         assert watchers.runs["gpt"].task is None
         table = watchers.events([])
+        await anext(table)
         assert parsed(await anext(table))[1]["runs"][0]["id"] == "gpt"
-        await table.aclose()
+        watchers.end()
+        assert [told async for told in table] == []
 
     asyncio.run(asyncio.wait_for(listen(), 60))
 

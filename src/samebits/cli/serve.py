@@ -39,9 +39,8 @@ def serve(
 ) -> None:
     """Show runs in a browser while they train, play with what was learned, and answer OpenAI clients. Read-only."""
     try:
-        import uvicorn
-
         from samebits.serve.app import make_app
+        from samebits.serve.server import Server
     except ModuleNotFoundError as error:
         raise SamebitsError(
             f"serve needs the package {error.name}; install it with: pip install 'samebits[serve]'"
@@ -58,11 +57,8 @@ def serve(
     with listening:
         echo(f"http://{shown}:{listening.getsockname()[1]}")
         echo(f"{len(library.scan())} runs in {', '.join(library.shown)}; Ctrl-C ends")
-        settings = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2, lifespan="on"
-        )
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(settings).run(sockets=[listening])
+            Server(app).serve_on(listening)
     say("ended")
 
 

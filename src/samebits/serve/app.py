@@ -52,6 +52,12 @@ class Served:
         self.batcher = Batcher(asyncio.get_running_loop(), self.workers)
         self.batcher.start()
 
+    def end(self) -> None:
+        """Whatever would go on for ever comes to an end. For any thread."""
+        if self.batcher is not None:
+            self.batcher.end()
+            self.batcher.loop.call_soon_threadsafe(self.watchers.end)
+
     async def model(self, name: str, which: str, kind: type, what: str) -> Loaded:
         loaded = await asyncio.to_thread(self.models.load, name, which)
         if not isinstance(loaded.model, kind):
@@ -82,12 +88,11 @@ def make_app(library: Library, key: str | None = None, workers: int | str = "aut
         await asyncio.to_thread(served.batcher.close)
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=life)
-    app.state.served = served
     add_errors(app)
     add_pages(app)
     add_runs(app, served)
     add_openai(app, served)
-    return Guard(app, key)
+    return Guard(app, key, served)
 
 
 def add_errors(app: FastAPI) -> None:
@@ -167,7 +172,7 @@ def add_runs(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/events")
     async def events(run: Annotated[list[Name], Query(max_length=MOST_COMPARED)] = []) -> StreamingResponse:  # noqa: B006
-        if served.watchers.listening >= MOST_LISTENERS:
+        if len(served.watchers.listeners) >= MOST_LISTENERS:
             raise HTTPException(503, "too many pages listen already; close some")
         for name in run:
             library.find(name)

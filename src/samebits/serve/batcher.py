@@ -149,9 +149,13 @@ class Batcher:
     def start(self) -> None:
         self.thread.start()
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Write no more: every text ends where it is."""
         self.closing = True
         self.bell.set()
+
+    def close(self) -> None:
+        self.end()
         self.thread.join()
 
     def submit(self, key: Hashable, model: GptModel, texts: Sequence[Text]) -> None:
@@ -190,10 +194,12 @@ class Batcher:
                     try:
                         found = group.step()
                     except Exception as error:
-                        found = self._give_up(key, error)
+                        found = self._give_up(key, f"{type(error).__name__}: {error}")
                     self.loop.call_soon_threadsafe(deliver, found)
-                if not any(group.busy for group in self.groups.values()) and not self.new:
+                if not any(group.busy for group in self.groups.values()) and not self.new and not self.closing:
                     self.bell.wait()
+        for key in list(self.groups):
+            self.loop.call_soon_threadsafe(deliver, self._give_up(key, "the server has ended"))
 
     def _admit(self, team: Workers) -> None:
         while self.new:
@@ -205,12 +211,12 @@ class Batcher:
         for key in idle[: max(0, len(idle) - IDLE_MODELS)]:
             del self.groups[key]
 
-    def _give_up(self, key: Hashable, error: Exception) -> list[tuple[Text, Written | None]]:
+    def _give_up(self, key: Hashable, reason: str) -> list[tuple[Text, Written | None]]:
         """A model that cannot be computed ends its texts, and no others."""
         group = self.groups.pop(key)
         lost = [*group.placed.values(), *group.waiting]
         for text in lost:
-            text.end = f"{type(error).__name__}: {error}"
+            text.end = reason
         return [(text, None) for text in lost]
 
 

@@ -23,7 +23,7 @@ class Listener:
     """A queue that never grows: who lags behind loses single messages and gets the whole instead."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[str] = asyncio.Queue(MOST_BEHIND)
+        self.queue: asyncio.Queue[str | None] = asyncio.Queue(MOST_BEHIND)  # None: the server ends
         self.lost: set[Watcher] = set()
 
     def send(self, source: Watcher, message: str) -> None:
@@ -146,7 +146,14 @@ class Watchers:
         self.table = ListLook(library)
         self.all = Watcher(self.table.look, self.table.whole, LIST_SECONDS)
         self.runs: dict[str, Watcher] = {}
-        self.listening = 0
+        self.listeners: set[Listener] = set()
+
+    def end(self) -> None:
+        """Tell all who listen that there is no more to come."""
+        for listener in self.listeners:
+            while listener.queue.full():
+                listener.queue.get_nowait()
+            listener.queue.put_nowait(None)
 
     def of(self, name: str) -> Watcher:
         if name not in self.runs:
@@ -157,18 +164,19 @@ class Watchers:
     async def events(self, names: Sequence[str]) -> AsyncIterator[str]:
         """What these runs have to tell, or without names the table of all of them, until the listener goes."""
         listener, watchers = Listener(), [self.of(name) for name in names] or [self.all]
-        self.listening += 1
+        self.listeners.add(listener)
         try:
             for watcher in watchers:
                 await watcher.join(listener)
-            while True:
+            told: str | None = ": here\n\n"
+            while told is not None:
+                yield told
                 try:
                     told = await asyncio.wait_for(listener.queue.get(), BEAT_SECONDS)
                 except TimeoutError:
                     told = ": still here\n\n"
-                yield told
         finally:
-            self.listening -= 1
+            self.listeners.discard(listener)
             for watcher in watchers:
                 watcher.leave(listener)
             idle = [name for name, watcher in self.runs.items() if not watcher.listeners]

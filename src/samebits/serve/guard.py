@@ -39,8 +39,8 @@ class TooLargeError(Exception):
 class Guard:
     """An ASGI application in front of another one."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], key: str | None) -> None:
-        self.app, self.key = app, key
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], key: str | None, served: Any) -> None:
+        self.app, self.key, self.served = app, key, served
         # A cookie does not hold the key itself: whoever reads it later cannot give it to an OpenAI client.
         self.cookie = hashlib.sha256(f"samebits page {key}".encode()).hexdigest() if key else ""
 

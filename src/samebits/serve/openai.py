@@ -221,7 +221,7 @@ async def pieces(job: Job, batcher: Batcher) -> AsyncIterator[list[dict[str, Any
                 if not tokens and not over:
                     continue
                 if over and text.end not in ("stop", "length"):
-                    raise RefusedError(f"the model cannot be computed ({text.end}); look at the server's terminal", 500)
+                    raise RefusedError(f"the text could not be written: {text.end}", 500)
                 piece = job.writers[index].feed(tokens, text.end if over else None)
                 if piece.end is not None:
                     del waiting[index]
