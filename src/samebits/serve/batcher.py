@@ -81,6 +81,8 @@ class Group:
         """Who is done with goes; who lags or had a turn makes room if somebody waits; who waits comes in, in order."""
         for text in [text for text in self.placed.values() if text.unwanted or text.end]:
             self._leave(text)
+        if not self.waiting:
+            return
         self.waiting = deque(text for text in self.waiting if not text.unwanted)
         ready = sum(not text.lags for text in self.waiting)
         for text in sorted(self.placed.values(), key=lambda text: (not text.lags, -text.turn)):

@@ -9,7 +9,7 @@ const COLUMNS = [
   ["preset", "Preset", "extra"],
   ["step", "Step", "number"],
   ["loss", "Loss now", "number"],
-  ["best", "Best", "number"],
+  ["best", "Best", "number extra"],
   ["hash", "Weights", "extra"],
   ["changed", "Changed", "extra"],
 ];
@@ -60,7 +60,7 @@ function line(run) {
   bar.firstChild.style.width = `${Math.min(100, (100 * run.step) / Math.max(1, run.steps))}%`;
   cell("number", bar, `${run.step.toLocaleString("en")} / ${run.steps.toLocaleString("en")}`);
   cell("number", number(run.loss));
-  cell("number", number(run.best));
+  cell("number extra", number(run.best));
   cell("extra hash", make("code", { title: run.hash ? `sha256:${run.hash}` : "no checkpoint yet" }, run.hash.slice(0, 10) || "–"));
   cell("extra", make("span", { title: run.note }, ago(run.changed) + (run.note ? " ⚠" : "")));
   return row;
@@ -93,7 +93,7 @@ function showCompare() {
 
 for (const [key, name, className] of COLUMNS) {
   const button = make("button", { type: "button" }, name);
-  button.onclick = () => { order = { key, down: order.key === key ? !order.down : className === "number" || key === "changed" }; show(); };
+  button.onclick = () => { order = { key, down: order.key === key ? !order.down : className.startsWith("number") || key === "changed" }; show(); };
   byId("heads").append(make("th", { className, "data-key": key, scope: "col" }, button));
 }
 byId("filter").oninput = show;
