@@ -212,6 +212,17 @@ def test_the_circuit_lights_up_for_the_cell_under_the_pointer(play):
     ]
 
 
+def test_the_drawing_is_of_the_channel_chosen(play):
+    page = play("grow")  # whose visible channel is a copy of a hidden one
+    assert page.locator(".gate").count() > 0
+    page.locator("[data-part=output]").select_option("0")
+    assert page.locator(".gate").count() == 0
+    assert page.locator("[data-part=gates]").inner_text() == "a wire, no gate"
+    shown = kept("grow")[5]
+    page.locator("[data-part=channel]").select_option(str(shown))
+    assert page.locator("[data-part=output]").input_value() == str(shown)
+
+
 def evaluate_one(circuit, inputs):
     words = np.array(inputs, np.uint64)[:, None]
     return evaluate(circuit, words, np.ones(len(inputs) + len(circuit.ops), bool))[:, 0] & np.uint64(1)

@@ -1,4 +1,5 @@
-// The circuit of one channel as a drawing: inputs on top, gates in layers, the next state below. It lights up for a cell.
+// The circuit of one channel as a drawing: inputs on top, gates in layers, the next state below. It lights up for a
+// cell.
 //
 // A gate [operation, a, b] has its truth table for a number: 8 if it is 1 for a = b = 0, 4 for b alone, 2 for a alone,
 // 1 for both.
@@ -43,6 +44,10 @@ export function coneOf({ inputs, gates, outputs, channels }, channel) {
     if (readsB(op)) found.add(b);
   }
   return found;
+}
+
+export function gatesOf(automaton, channel) {
+  return [...coneOf(automaton, channel)].filter((node) => node >= automaton.inputs.length).length;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -212,7 +217,7 @@ function wire(x0, y0, x1, y1) {
 
 // Draw the circuit of a channel into the element; light(values) shows one cell's. Null where it has too many gates.
 export function drawCircuit(element, automaton, channel) {
-  const gates = [...coneOf(automaton, channel)].filter((node) => node >= automaton.inputs.length).length;
+  const gates = gatesOf(automaton, channel);
   if (gates > MOST_GATES) {
     const note = document.createElement("p");
     note.textContent = `${gates} gates: too many for a drawing. Choose another channel.`;

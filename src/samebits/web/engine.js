@@ -1,8 +1,8 @@
 // The automaton itself: its state in memory, and two engines that step it to the same bits.
 //
 // State: rows of lines, a line a kept channel (samebits/hardware/writers/wasm.py has the same). A line is LINE bytes: 8
-// for the cell to the west of the first, up to 1,024 cells, a bit each, 8 for the one to the east of the last. A row lies
-// above and below. Two such states, now and next, and then a fire mask of FIRE_LINE bytes a row.
+// for the cell to the west of the first, up to 1,024 cells, a bit each, 8 for the one to the east of the last. A row
+// lies above and below. Two such states, now and next, and then a fire mask of FIRE_LINE bytes a row.
 
 export const LEAST_SIDE = 3;
 export const MOST_SIDE = 1024;
@@ -161,11 +161,11 @@ export function scriptEngine(automaton) {
     },
     blend(before, after, fire, height, vectors) {
       for (let y = 0; y < height; y++) {
+        const mask = (fire + y * FIRE_LINE) / 4;
         for (let k = 0; k < lines; k++) {
-          const at = (y + 1) * row + k * WORDS + FIRST;
+          const at = (y + 1) * row + k * WORDS + FIRST, from = before / 4 + at, to = after / 4 + at;
           for (let w = 0; w < 4 * vectors; w++) {
-            const old = state[before / 4 + at + w];
-            state[after / 4 + at + w] = old ^ ((old ^ state[after / 4 + at + w]) & state[(fire + y * FIRE_LINE) / 4 + w]);
+            state[to + w] = state[from + w] ^ ((state[from + w] ^ state[to + w]) & state[mask + w]);
           }
         }
       }

@@ -5,7 +5,7 @@
 // whichever the browser can. The style is playground.css, which touches nothing outside of the class playground.
 
 import { LEAST_SIDE, MOST_SIDE, World } from "./engine.js";
-import { drawCircuit, evaluate } from "./circuit.js";
+import { drawCircuit, evaluate, gatesOf } from "./circuit.js";
 import { Board } from "./canvas.js";
 import { bodyOf } from "./controls.js";
 
@@ -14,7 +14,7 @@ const BUDGET = 12; // milliseconds of a frame that steps may take
 const GLANCE = 100; // milliseconds between two looks at a cell while it plays: faster is only a flicker
 const WINDOW = 400; // milliseconds over which updates a second are counted
 const numbers = new Intl.NumberFormat("en");
-const round = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const round = new Intl.NumberFormat("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
 
 export function mountPlayground(element, automaton, options = {}) {
   return new Playground(element, automaton, options);
@@ -32,14 +32,17 @@ class Playground {
     this.cell = null; // looked at
     this.brush = null; // where the tool is, while a pointer or the keyboard is on the grid
     this.kind = automaton.start;
-    const small = Math.max(1, Math.min(8, automaton.width >> 5)), large = Math.max(2, Math.min(40, automaton.width >> 2));
+    const small = Math.max(1, Math.min(8, automaton.width >> 5));
+    const large = Math.max(2, Math.min(40, automaton.width >> 2));
     this.sizes = { paint: small, erase: small, damage: large, seed: 1 }; // of the brush, by tool
     element.classList.add("playground");
     element.innerHTML = bodyOf(automaton, this.world);
     this.parts = Object.fromEntries([...element.querySelectorAll("[data-part]")].map((one) => [one.dataset.part, one]));
     this.board = new Board(this.parts.stage, this.world);
     this.listeners = new AbortController();
-    this.chooseChannel();
+    // What a picture shows is often a copy of a hidden channel: begin with one that has something to see.
+    this.parts.output.value = automaton.channels.find((channel) => gatesOf(automaton, channel)) ?? automaton.channels[0];
+    this.chooseOutput();
     this.listen();
     this.showSpeed();
     this.chooseTool("paint");
@@ -138,8 +141,8 @@ class Playground {
   stroke(from, to, erase) {
     const far = Math.max(Math.abs(to.y - from.y), Math.abs(to.x - from.x), 1);
     for (let i = from === to ? far : 1; i <= far; i++) {
-      const part = i / far;
-      this.apply({ y: Math.round(from.y + part * (to.y - from.y)), x: Math.round(from.x + part * (to.x - from.x)) }, erase);
+      const between = (one, other) => Math.round(one + i / far * (other - one));
+      this.apply({ y: between(from.y, to.y), x: between(from.x, to.x) }, erase);
     }
   }
 
@@ -204,8 +207,10 @@ class Playground {
     const inputs = automaton.inputs.map(([position, channel]) => world.neighbour(cell.y, cell.x, position, channel));
     const values = evaluate(automaton, inputs), channel = Number(parts.output.value);
     this.drawing.light(values);
-    const now = world.get(cell.y, cell.x, channel), next = values[automaton.outputs[automaton.channels.indexOf(channel)]];
-    parts.inspected.textContent = `row ${cell.y}, column ${cell.x}: ${now} → ${next}` + (world.rate < 1 ? ", if it fires" : "");
+    const now = world.get(cell.y, cell.x, channel);
+    const next = values[automaton.outputs[automaton.channels.indexOf(channel)]];
+    const perhaps = world.rate < 1 ? ", if it fires" : "";
+    parts.inspected.textContent = `row ${cell.y}, column ${cell.x}: ${now} → ${next}${perhaps}`;
   }
 
   chooseChannel() {
@@ -217,11 +222,13 @@ class Playground {
   chooseOutput() {
     this.drawing = drawCircuit(this.parts.circuit, this.automaton, Number(this.parts.output.value));
     const { gates } = this.drawing;
-    this.parts.gates.textContent = `${numbers.format(gates)} ${gates === 1 ? "gate" : "gates"}`;
+    const counted = gates ? `${numbers.format(gates)} ${gates === 1 ? "gate" : "gates"}` : "a wire, no gate";
+    this.parts.gates.textContent = counted;
   }
 
   showSpeed() {
-    const speed = SPEEDS[this.parts.speed.value], text = speed === Infinity ? "as fast as it goes" : `${numbers.format(speed)} steps/s`;
+    const speed = SPEEDS[this.parts.speed.value];
+    const text = speed === Infinity ? "as fast as it goes" : `${numbers.format(speed)} steps/s`;
     this.parts.speed.setAttribute("aria-valuetext", text);
     this.parts.pace.textContent = text;
   }
