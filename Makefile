@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-network network test-hardware test-browser test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -68,6 +68,10 @@ test-browser: $(VENV)/.browser
 			apt-get update -q && apt-get install -y -q chromium; \
 		else echo "make test-browser needs Chromium; install: chromium"; exit 2; fi
 	$(BIN)/python -m pytest -m browser -p no:xdist -rP
+
+# The server under load: 64 clients, malformed requests, many runs. Two minutes; the table goes to docs/LOG.md by hand.
+load: $(VENV)/.dev
+	$(BIN)/python -m tests.serve.load
 
 # The canaries on an emulated ARM64 processor: Debian on x86-64 only. Fetches 160 MB into .arm the first time.
 test-arm: $(VENV)/.user

@@ -19,7 +19,7 @@ from samebits.engine.cluster import joined, links_for
 from samebits.engine.device import Device
 from samebits.engine.family import Family
 from samebits.engine.modes import require_nearest
-from samebits.engine.params import weights_hash
+from samebits.engine.params import views, weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
@@ -27,6 +27,7 @@ from samebits.engine.trainer import kernels_for, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.gpu.choose import device_for
+from samebits.report import notebook
 from samebits.report.plots import read_columns
 
 RUNS = Path("runs")
@@ -60,6 +61,18 @@ class Run:
     def model(self) -> Model:
         """What `load` gives for this run."""
         return load(self.path)
+
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it."""
+        run, steps = open_run(self.path), self.metrics["step"]
+        facts = {
+            "preset": run.preset,
+            "step": f"{int(steps[-1]) if len(steps) else 0:,} of {run.config.steps:,}",
+            "parameters": f"{self.weights.size:,}",
+            "weights": f"sha256:{self.weights_hash[:16]}…",
+        }
+        rows = notebook.sizes(views(run.family.layout(run.config), self.weights))
+        return notebook.card(f"{run.task} in {self.path}", facts, rows, notebook.loss_curve(self.metrics))
 
 
 def configure(

@@ -12,7 +12,7 @@ from samebits.checks import array
 from samebits.engine.arrays import Array
 from samebits.engine.device import Device
 from samebits.engine.family import Constants
-from samebits.engine.params import check_model, views
+from samebits.engine.params import check_model, views, weights_hash
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import sampling
@@ -21,6 +21,7 @@ from samebits.families.gpt.sampling import Settings
 from samebits.families.gpt.tokens import Vocabulary
 from samebits.families.gpt.windows import LOGITS
 from samebits.gpu.choose import device_for
+from samebits.report.notebook import model_card
 
 
 @dataclass
@@ -35,6 +36,11 @@ class GptModel:
     def __post_init__(self) -> None:
         check_model(GptConfig, layout, self.config, self.weights, self.constants)
         self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    def _repr_html_(self) -> str:
+        """The model as a notebook shows it."""
+        facts = {"context": self.config.context, "width": self.config.width, "layers": self.config.layers}
+        return model_card("gpt", facts, self.weights.size, weights_hash(self.weights), self.params)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

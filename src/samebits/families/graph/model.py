@@ -11,7 +11,7 @@ from samebits.checks import refuse, row
 from samebits.engine.arrays import Array
 from samebits.engine.device import Device
 from samebits.engine.family import Constants
-from samebits.engine.params import check_model, views
+from samebits.engine.params import check_model, views, weights_hash
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError, nearest
 from samebits.families.graph import gpu, network
@@ -22,6 +22,7 @@ from samebits.families.graph.expressions import Tree, is_tree, parse, text_of
 from samebits.families.graph.series import TASK_WORDS
 from samebits.gpu.choose import device_for
 from samebits.printing import shown
+from samebits.report.notebook import model_card
 
 OPERANDS = {
     "simplify": 1, "peano": 1, "d": 1, "and": 2, "or": 2, "not": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2,
@@ -55,6 +56,11 @@ class GraphModel:
     def __post_init__(self) -> None:
         check_model(GraphConfig, layout, self.config, self.weights, self.constants)
         self.params = views(layout(self.config), self.weights)
+
+    def _repr_html_(self) -> str:
+        """The model as a notebook shows it."""
+        facts = {"rule": self.config.rule, "width": self.config.width, "layers": self.config.layers}
+        return model_card("graph network", facts, self.weights.size, weights_hash(self.weights), self.params)
 
     def parse(self, text: str) -> Tree:
         """The tree of an expression; the task word is put above it where it is missing."""

@@ -14,7 +14,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.device import Device
 from samebits.engine.family import Constants, Wave
 from samebits.engine.merge import sum_tree
-from samebits.engine.params import check_model, views
+from samebits.engine.params import check_model, views, weights_hash
 from samebits.engine.reduction import Plan, Reduction
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
@@ -27,6 +27,7 @@ from samebits.families.logic_ca.minimise import usual
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
 from samebits.gpu.choose import device_for
+from samebits.report.notebook import model_card
 
 if TYPE_CHECKING:
     from samebits.families.logic_ca.page import Animation
@@ -113,6 +114,11 @@ class LogicModel:
             pull_back(gradient, chances, merged, team)
             team.join()
             return sum_tree(losses.reshape(-1).copy()), views(layout(self.config), gradient.reshape(-1))
+
+    def _repr_html_(self) -> str:
+        """The model as a notebook shows it."""
+        facts = {"channels": self.config.channels, "gates": sum(self.config.update), "boundary": self.config.boundary}
+        return model_card("logic automaton", facts, self.weights.size, weights_hash(self.weights), self.params)
 
     def animate(self, grid: tuple[int, int] | None = None, height: int = 780) -> Animation:
         """The automaton to play with in a notebook: cells to paint on and to hurt, and the circuit of each.

@@ -1,0 +1,232 @@
+"""Continuous batching: the texts of all requests are written together, one token each a step, by one thread.
+
+A text takes a place of its model's batch (families/gpt/batching.py) when one is free, and leaves it when it is done or
+nobody wants it any more, or for a while: when its reader lags behind, or after a turn, if others wait. It comes back by
+being read again, which gives the same bits. So what a text says is a function of the model, the prompt, the settings
+and its number, and of nobody else who is being served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from samebits.engine.arrays import Array
+from samebits.engine.pool import worker_count
+from samebits.engine.workers import Workers
+from samebits.families.gpt.batching import NONE, Batch, place_bytes
+from samebits.families.gpt.decoding import Draw
+from samebits.families.gpt.model import GptModel
+
+PLACES = 64  # texts written at once, of one model
+PLACE_MEMORY = 1 << 29  # bytes of keys and values of one model, at most
+TURN = 256  # tokens, after which a text lets others have its place, if any wait
+MOST_UNREAD = 256  # tokens that a reader may lag behind before its text is set aside
+IDLE_MODELS = 2  # batches kept though nobody uses them, the latest ones
+
+
+class Written(NamedTuple):
+    """A token, and where asked for the natural logarithm of its probability and of the likeliest ones'."""
+
+    token: int
+    logprob: float | None = None
+    likeliest: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(eq=False)
+class Text:
+    """One text on its way. What is `written` and not taken yet belongs to the event loop; the rest to the batcher."""
+
+    tokens: list[int]  # the prompt, then what was drawn
+    how: Draw
+    sample: int
+    most: int  # tokens to draw
+    logprobs: int | None  # how many of the likeliest tokens to tell; None: nothing
+    fresh: asyncio.Event  # set when there is something to take; several texts of a request may share it
+    prompt: int = field(init=False)
+    place: int = NONE
+    turn: int = 0  # tokens drawn since it took its place
+    sent: int = 0
+    taken: int = 0
+    unwanted: bool = False
+    end: str | None = None  # why it ended, once it has: "stop", "length" or an error
+    over: bool = False  # it has ended, and all of it is in `written`
+    written: deque[Written] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.tokens)
+
+    @property
+    def lags(self) -> bool:
+        return self.sent - self.taken >= MOST_UNREAD
+
+
+class Group:
+    """The texts of one model."""
+
+    def __init__(self, model: GptModel, workers: Workers) -> None:
+        places = int(max(1, min(PLACES, PLACE_MEMORY // place_bytes(model))))
+        self.batch, self.free = Batch(model, places, workers), list(range(places))
+        self.end = model.vocabulary.end
+        self.placed: dict[int, Text] = {}
+        self.waiting: deque[Text] = deque()
+
+    def arrange(self) -> None:
+        """Who is done with goes; who lags or had a turn makes room if somebody waits; who waits comes in, in order."""
+        for text in [text for text in self.placed.values() if text.unwanted or text.end]:
+            self._leave(text)
+        if not self.waiting:
+            return
+        self.waiting = deque(text for text in self.waiting if not text.unwanted)
+        ready = sum(not text.lags for text in self.waiting)
+        for text in sorted(self.placed.values(), key=lambda text: (not text.lags, -text.turn)):
+            if ready <= len(self.free) or not (text.lags or text.turn >= TURN):
+                break
+            self._leave(text)
+            self.waiting.append(text)
+        for text in [text for text in self.waiting if not text.lags][: len(self.free)]:
+            self.waiting.remove(text)
+            text.place, text.turn = self.free.pop(), 0
+            self.placed[text.place] = text
+            self.batch.put(text.place, text.tokens, text.how, text.sample, len(text.tokens) - text.prompt)
+
+    def _leave(self, text: Text) -> None:
+        del self.placed[text.place]
+        self.free.append(text.place)
+        text.place = NONE
+
+    def step(self) -> list[tuple[Text, Written | None]]:
+        """One token each; None: the text has ended."""
+        active = [place for place, text in self.placed.items() if not text.lags]
+        drawn = self.batch.step(np.array(active, np.int64)).tolist()
+        found: list[tuple[Text, Written | None]] = []
+        for place in active:
+            text, token = self.placed[place], drawn[place]
+            if token == NONE:
+                continue
+            if token == self.end:
+                text.end = "stop"
+                found.append((text, None))
+                continue
+            text.tokens.append(token)
+            text.turn += 1
+            text.sent += 1
+            found.append((text, written(token, self.batch.logits[place], text.logprobs)))
+            if len(text.tokens) - text.prompt == text.most:
+                text.end = "length"
+                found.append((text, None))
+        return found
+
+    @property
+    def busy(self) -> bool:
+        return any(not text.lags for text in self.placed.values())
+
+
+def written(token: int, logits: Array, logprobs: int | None) -> Written:
+    if logprobs is None:
+        return Written(token)
+    row = logits.astype(np.float64)
+    row -= row.max()
+    row -= np.log(np.exp(row).sum())
+    likeliest = np.argsort(-row, kind="stable")[:logprobs]
+    return Written(token, float(row[token]), tuple((int(one), float(row[one])) for one in likeliest))
+
+
+class Batcher:
+    """The thread that writes. Made, started and stopped by the event loop; all else of it may be called there too."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, workers: int | str = "auto") -> None:
+        self.loop, self.workers = loop, worker_count(workers)
+        self.groups: dict[Hashable, Group] = {}
+        self.new: deque[tuple[Hashable, GptModel, Sequence[Text]]] = deque()
+        self.bell, self.closing = threading.Event(), False
+        self.thread = threading.Thread(target=self._work, name="samebits-batcher", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def end(self) -> None:
+        """Write no more: every text ends where it is."""
+        self.closing = True
+        self.bell.set()
+
+    def close(self) -> None:
+        self.end()
+        self.thread.join()
+
+    def submit(self, key: Hashable, model: GptModel, texts: Sequence[Text]) -> None:
+        self.new.append((key, model, texts))
+        self.bell.set()
+
+    def take(self, text: Text) -> list[Written]:
+        """All that was written since."""
+        lagged = text.lags
+        found, text.written = list(text.written), deque()
+        text.taken += len(found)
+        if lagged and not text.lags:
+            self.bell.set()
+        return found
+
+    def drop(self, texts: Sequence[Text]) -> None:
+        """Nobody wants them any more: their places are free from the next step on."""
+        for text in texts:
+            text.unwanted = True
+        self.bell.set()
+
+    @property
+    def placed(self) -> int:
+        """Texts that hold a place."""
+        return sum(len(group.placed) for group in list(self.groups.values()))
+
+    def _work(self) -> None:
+        with Workers(self.workers) as team:
+            while not self.closing:
+                self.bell.clear()  # before looking, so that nothing rung for is missed
+                self._admit(team)
+                for key, group in list(self.groups.items()):
+                    group.arrange()
+                    if not group.busy:
+                        continue
+                    try:
+                        found = group.step()
+                    except Exception as error:
+                        found = self._give_up(key, f"{type(error).__name__}: {error}")
+                    self.loop.call_soon_threadsafe(deliver, found)
+                if not any(group.busy for group in self.groups.values()) and not self.new and not self.closing:
+                    self.bell.wait()
+        for key in list(self.groups):
+            self.loop.call_soon_threadsafe(deliver, self._give_up(key, "the server has ended"))
+
+    def _admit(self, team: Workers) -> None:
+        while self.new:
+            key, model, texts = self.new.popleft()
+            group = self.groups.pop(key, None) or Group(model, team)
+            self.groups[key] = group  # the latest stand last
+            group.waiting.extend(texts)
+        idle = [key for key, group in self.groups.items() if not group.placed and not group.waiting]
+        for key in idle[: max(0, len(idle) - IDLE_MODELS)]:
+            del self.groups[key]
+
+    def _give_up(self, key: Hashable, reason: str) -> list[tuple[Text, Written | None]]:
+        """A model that cannot be computed ends its texts, and no others."""
+        group = self.groups.pop(key)
+        lost = [*group.placed.values(), *group.waiting]
+        for text in lost:
+            text.end = reason
+        return [(text, None) for text in lost]
+
+
+def deliver(found: Sequence[tuple[Text, Written | None]]) -> None:
+    """On the event loop: what a step has written, to those who wait for it."""
+    for text, token in found:
+        if token is not None:
+            text.written.append(token)
+        else:
+            text.over = True
+        text.fresh.set()

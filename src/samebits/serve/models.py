@@ -1,0 +1,62 @@
+"""Models of the runs served: loaded when asked for, a few of them kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from samebits import api
+from samebits.engine import checkpoint as checkpoints
+from samebits.engine.params import weights_hash
+from samebits.engine.record import STATE
+from samebits.serve.runs import Library, stamp
+
+KEPT = 8  # models in memory
+AT = "@"  # between a run and a checkpoint: gpt-1@best, gpt-1@500
+
+
+@dataclass
+class Loaded:
+    key: Hashable
+    model: Any
+    hash: str
+    step: int
+
+
+class Models:
+    """By run and checkpoint. A file that was changed since is read anew. For any thread."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.kept: OrderedDict[Hashable, Loaded] = OrderedDict()
+        self.lock = Lock()
+
+    def load(self, name: str, which: str = "last") -> Loaded:
+        """Raises LookupError where there is no such run or checkpoint, SamebitsError where it cannot be used."""
+        path = self.library.find(name)
+        run = api.open_run(path)
+        folder = checkpoints.choose(run.checkpoints, which)
+        key = str(folder), stamp(folder / STATE)
+        with self.lock:
+            if key not in self.kept:
+                model = api.load(path, folder.name.removeprefix("step-"))
+                self.kept[key] = Loaded(key, model, weights_hash(model.weights), step_of(folder))
+                while len(self.kept) > KEPT:
+                    self.kept.popitem(last=False)
+            self.kept.move_to_end(key)
+            return self.kept[key]
+
+    def split(self, name: str) -> tuple[str, str]:
+        """A model's name as clients give it: a run's, or a run's with a checkpoint."""
+        if name in self.library.runs or AT not in name:
+            return name, "last"
+        run, _, which = name.rpartition(AT)
+        return run, which
+
+
+def step_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))

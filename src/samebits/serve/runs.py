@@ -1,0 +1,235 @@
+"""The runs in some folders: found, named, and said in a line each. Nothing outside the folders is looked at.
+
+A page names a run by its id, which is looked up in what was found: no path is ever made from what somebody sends.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from samebits.bits import BITS
+from samebits.engine import checkpoint as checkpoints
+from samebits.engine.record import folder_name, read_record
+from samebits.engine.runfolder import CONFIG, LOCK, METRICS, RunFolder
+from samebits.errors import SamebitsError
+from samebits.families import discover
+from samebits.serve.metrics import last_row, plain
+
+DEEPEST = 4  # levels of folders below the ones given
+MOST_FOLDERS = 20_000  # looked into
+PICTURES = {".png": "image/png", ".gif": "image/gif", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
+MOST_PICTURES = 100
+FRESH = 10.0  # seconds after which a run that wrote nothing is not called live, where locks cannot be seen
+
+
+@dataclass
+class Summary:
+    """A line of the table of runs."""
+
+    id: str
+    path: str
+    family: str = ""
+    task: str = ""
+    preset: str = ""
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    loss_name: str = ""
+    best: float | None = None
+    best_name: str = ""
+    best_step: int | None = None
+    hash: str = ""
+    live: bool = False
+    changed: float = 0.0
+    problem: str = ""  # why it cannot be used, in words
+    note: str = ""  # what to know about it though it can
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class Found:
+    """A run folder, and what was read from it as long as its files are the same."""
+
+    id: str
+    path: Path
+    seen: tuple[Any, ...] = ()
+    summary: Summary = field(default_factory=lambda: Summary("", ""))
+
+
+class Library:
+    """The runs of the folders given. `scan` is for one thread at a time; the rest is for any."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = [folder.resolve() for folder in folders]
+        self.shown = [str(folder) for folder in folders]
+        self.runs: dict[str, Found] = {}
+
+    def scan(self) -> list[Summary]:
+        """Look for runs, and what is new about them."""
+        held, now = held_locks(), time.time()
+        found: dict[str, Found] = {}
+        for folder, shown in zip(self.folders, self.shown, strict=True):
+            for path in run_folders(folder):
+                inside = path.relative_to(folder).as_posix()
+                name = folder.name if inside == "." else inside
+                known = free_name(found, name, folder.name)
+                run = self.runs.get(known)
+                if run is None or run.path != path:
+                    run = Found(known, path)
+                look(run, shown if inside == "." else f"{shown.rstrip('/')}/{inside}", held, now)
+                found[known] = run
+        self.runs = found
+        return [run.summary for run in found.values()]
+
+    def find(self, name: str) -> Path:
+        """The folder of a run, or an error that says what to do."""
+        run = self.runs.get(name)
+        if run is None:
+            raise LookupError(f"there is no run {name[:80]!r} in the folders served; look at the page of runs")
+        if not inside(run.path, self.folders):
+            raise LookupError(f"the run {name[:80]!r} has been moved out of the folders served")
+        return run.path
+
+    def summary(self, name: str) -> Summary:
+        self.find(name)
+        return self.runs[name].summary
+
+    def refresh(self, name: str) -> Summary:
+        """The line of one run, of this moment."""
+        self.find(name)
+        run = self.runs[name]
+        look(run, run.summary.path, held_locks(), time.time())
+        return run.summary
+
+
+def inside(path: Path, folders: Sequence[Path]) -> bool:
+    """Whether what a path leads to lies in one of the folders, links followed."""
+    real = path.resolve()
+    return any(real == folder or folder in real.parents for folder in folders)
+
+
+def run_folders(folder: Path) -> Iterator[Path]:
+    """The run folders in a folder, in the order of their names. Links that lead out of it are left alone."""
+    left, waiting = MOST_FOLDERS, [(folder, 0)]
+    while waiting and left:
+        left -= 1
+        path, depth = waiting.pop()
+        try:
+            names = {entry.name: entry.is_dir() for entry in os.scandir(path)}
+        except OSError:
+            continue
+        if CONFIG in names or {"checkpoints", LOCK} <= set(names):
+            yield path
+        elif depth < DEEPEST:
+            below = [path / name for name, is_folder in names.items() if is_folder and not name.startswith(".")]
+            below = [one for one in below if not one.is_symlink() or inside(one, [folder])]
+            waiting += [(one, depth + 1) for one in sorted(below, key=natural, reverse=True)]
+
+
+def natural(path: Path) -> list[Any]:
+    """life-2 before life-10."""
+    parts = "".join(c if c.isdecimal() else f" {c} " for c in path.name).split()
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def free_name(taken: dict[str, Found], name: str, folder: str) -> str:
+    """The same name in two folders: the second is told with its folder's, then with a number."""
+    names = [name, f"{folder}/{name}", *(f"{folder}/{name} ({number})" for number in range(2, len(taken) + 3))]
+    return next(one for one in names if one not in taken)
+
+
+def held_locks() -> set[tuple[int, int]] | None:
+    """(device, inode) of the files that are locked now. Seen without touching them: trying would disturb a run."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        held = set()
+        for line in lines:
+            words = line.split()
+            if "FLOCK" in words:
+                major, minor, inode = words[-3].split(":")
+                held.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    except (OSError, ValueError, IndexError):
+        return None
+    return held
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def look(run: Found, shown: str, held: set[tuple[int, int]] | None, now: float) -> None:
+    """Fill in a run's line; files that are as they were are not read again."""
+    path = run.path
+    seen = shown, stamp(path / CONFIG), stamp(path / METRICS), stamp(path / "checkpoints")
+    if seen != run.seen:
+        run.summary, run.seen = read_summary(run.id, path, shown), seen
+    summary = run.summary
+    summary.live = not summary.problem and is_live(path, summary, held, now)
+
+
+def is_live(path: Path, summary: Summary, held: set[tuple[int, int]] | None, now: float) -> bool:
+    if held is not None:
+        try:
+            found = (path / LOCK).stat()
+        except OSError:
+            return False
+        if (found.st_dev, found.st_ino) in held:
+            return True
+    return 0 < summary.step < summary.steps and now - summary.changed < FRESH
+
+
+def read_summary(name: str, path: Path, shown: str) -> Summary:
+    found = Summary(name, shown, changed=max(stamp(path / METRICS)[0], stamp(path / CONFIG)[0]) / 1e9)
+    try:
+        if not (path / CONFIG).is_file():
+            raise SamebitsError(f"half written: it has no {CONFIG}; samebits was stopped before it began; delete it")
+        run = RunFolder.open(path, discover())
+        found.family, found.task, found.preset = run.family.name, run.task, run.preset
+        found.steps, found.loss_name = run.config.steps, run.family.metrics.loss
+        found.best_name = f"eval_{run.family.metrics.best}"
+        if run.bits[-1] != BITS:
+            found.note = (
+                f"trained by a version with bits number {run.bits[-1]}; this one computes number {BITS}, so it would "
+                "train it to other weights"
+            )
+        _read_progress(found, run)
+    except (SamebitsError, OSError) as error:
+        found.problem = str(error).replace(str(path), shown)
+    return found
+
+
+def _read_progress(found: Summary, run: RunFolder) -> None:
+    if (run.path / METRICS).is_file():
+        row = last_row(run.path / METRICS)
+        found.step, found.loss = int(row.get("step", 0)), plain(row.get(found.loss_name, float("nan")))
+    steps = checkpoints.steps_saved(run.checkpoints)
+    if steps:
+        record = read_record(run.checkpoints / folder_name(steps[-1]))
+        found.hash, found.best, found.best_step = (
+            record.weights_sha256,
+            record.state.best_value,
+            record.state.best_step,
+        )
+        found.step = max(found.step, record.state.step)
+
+
+def pictures(path: Path) -> list[str]:
+    """Names of the pictures of a run, as they lie below its folder."""
+    found = []
+    for folder in (path, *sorted(one for one in path.iterdir() if one.is_dir() and one.name != "checkpoints")):
+        if folder.is_symlink():
+            continue
+        names = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in PICTURES and file.is_file()]
+        found += [file.relative_to(path).as_posix() for file in names if inside(file, [path.resolve()])]
+    return found[:MOST_PICTURES]
