@@ -84,7 +84,8 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--set": setting,
         "--other-bits": lambda draw: None,
     },
-    "eval": {"--workers": WORKERS, "--checkpoint": CHECKPOINT, "--against": RUN},
+    "eval": {"--workers": WORKERS, "--checkpoint": CHECKPOINT, "--against": RUN, "--json": lambda draw: None,
+             "--data": one("text.txt", "full"), "--unknown": one("drop", "e", bad=("☺", "dro"))},
     "render": {
         "--steps": few(1, 3), "--grid": one("4x4", "3x5", bad=("2x2", "99999x99999", "4x", "x")), "--seed": one(0, 5),
         "--soft": lambda draw: None,
@@ -97,7 +98,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
                 "--minimise": one(0, 0.01, bad=("nan", -1))},
     "sample": {
         "--prompt": one("The", "", "x", "\n"), "--tokens": few(1, 5, 30), "--temperature": one(0, 0.5, 1),
-        "--top-p": one(1, 0.5),
+        "--top-p": one(1, 0.5), "--unknown": one("drop", "e", bad=("☺", "dro")),
         "--top-k": one(0, 1, 5), "--seed": one(0, 7), "--samples": few(1, 2), "--workers": WORKERS,
         "--checkpoint": CHECKPOINT,
     },

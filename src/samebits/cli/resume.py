@@ -47,7 +47,7 @@ def resume(
     with view_of(folder, settings.get("steps")) as view:
         done = api.resume(
             folder, workers=workers, checkpoint=checkpoint, observe=view, interrupts=interrupts(),
-            other_bits=other_bits, new_metrics=new_metrics, **settings,
+            other_bits=other_bits, new_metrics=new_metrics, progress=False, **settings,
         )  # fmt: skip
     if view.start == 0 and not done.outcome.interrupted:
         echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")

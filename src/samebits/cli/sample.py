@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from samebits import api
-from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.cli.common import CheckpointOption, RunPath, UnknownOption, WorkerOption
 from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
 
@@ -22,6 +22,7 @@ def sample(
     top_k: Annotated[int, typer.Option("--top-k", help="the likeliest so many; 0: off")] = 0,
     seed: Annotated[int, typer.Option("--seed", help="with the sample's number, it decides every draw")] = 0,
     samples: Annotated[int, typer.Option("--samples", help="how many texts")] = 1,
+    unknown: UnknownOption = None,
     workers: WorkerOption = "auto",
     checkpoint: CheckpointOption = "last",
 ) -> None:
@@ -31,14 +32,14 @@ def sample(
         raise SamebitsError(
             f"{folder} is a {run.family.name} run; sample writes text with gpt; try: samebits eval {folder}"
         )
-    found, tally = run.family.verbs["sample"](
-        api.load(folder, checkpoint), prompt, samples, workers,
+    begun, found, tally = run.family.verbs["sample"](
+        api.load(folder, checkpoint), prompt, samples, workers, unknown,
         tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
     )  # fmt: skip
     for number, pieces in enumerate(found):
         if samples > 1:
             echo(f"--- sample {number} ---")
-        echo(prompt, nl=False)
+        echo(begun, nl=False)
         for piece in pieces:
             echo(piece, nl=False)
             sys.stdout.flush()

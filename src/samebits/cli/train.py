@@ -71,7 +71,7 @@ def train(
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(
             task, preset=preset, workers=workers, out=out, config_file=config, observe=view, interrupts=interrupts(),
-            **settings,
+            progress=False, **settings,
         )  # fmt: skip
     finish(run)
 
@@ -111,7 +111,7 @@ def finish(run: api.Run) -> None:
     if run.outcome.stopped_early:
         echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
     opened = api.open_run(run.path)
-    plot_losses(run.path, opened.task)
+    plot_losses(run.path, opened.task, *api.sums_of(opened))
     echo(f"run {run.path}")
     echo(f"weights sha256:{run.outcome.weights}")
     if caveat := opened.family.caveat(opened.config):

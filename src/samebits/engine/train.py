@@ -131,12 +131,14 @@ def _train(
             done = state.step + 1
             logged = done == 1 or done % config.log_every == 0
             evaluated = config.eval_every > 0 and done % config.eval_every == 0
-            row = trainer.step(logged, interrupts.asked)
+            # The last step has a row too, but one that goes when the run goes on: a longer run would not have it.
+            passing = done == config.steps and not logged and not evaluated
+            row = trainer.step(logged or passing, interrupts.asked)
             stop = trainer.stop_agreed
             improved = evaluated and _take_evaluation(trainer, row)
-            if logged or evaluated:
-                writer.log(row)
-            observe(done, row if logged or evaluated else {})
+            if logged or evaluated or passing:
+                writer.log(row, passing)
+            observe(done, row if logged or evaluated or passing else {})
             if improved or done % config.checkpoint_every == 0:
                 writer.save(trainer.checkpoint(run.hash), trainer.layout)
                 saved_at = done

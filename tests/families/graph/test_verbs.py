@@ -57,7 +57,7 @@ def test_labels_heads_and_hash_follow_from_the_file(pairs):
 def test_user_pairs_are_learned(pairs, tmp_path):
     run = api.train("boolean", preset="small", data=str(pairs), steps=300, width=32, out=tmp_path / "run", workers=2)
     series = userdata.read(run.model.config).series["unseen"]
-    answers = run.model.rewrite([one.trees[0] for one in series], 1)
+    answers = run.model.predict([one.trees[0] for one in series], 1)
     assert np.mean([a.trees[-1] == one.trees[-1] for a, one in zip(answers, series, strict=True)]) > 0.8
 
 

@@ -243,22 +243,27 @@ def batch(config: GptConfig, data: Text, step: int) -> Batch:
 
 
 def evaluation(config: GptConfig, data: Text, full: bool) -> Batch:
-    """Validation windows side by side: all of them, so that every token but a document's first is predicted exactly
-    once; or `eval_samples` of the same, evenly spread."""
-    T, bounds = config.context, data.validation.bounds
+    """All validation windows, or `eval_samples` of them, evenly spread."""
+    return side_by_side(config, data.validation, None if full else config.eval_samples)
+
+
+def side_by_side(config: GptConfig, source: Part, most: int | None = None) -> Batch:
+    """Windows side by side: all of them, so that every token but a document's first is predicted exactly once; or
+    `most` of the same, evenly spread."""
+    T, bounds = config.context, source.bounds
     counts = -(-np.maximum(0, np.diff(bounds) - 1) // T)  # windows of each document, the last one maybe short
     document = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(document)) - (np.cumsum(counts) - counts)[document]
     starts, ends = bounds[document] + nth * T, bounds[document + 1]
-    if not full and config.eval_samples < len(starts):
-        some = (2 * np.arange(config.eval_samples) + 1) * len(starts) // (2 * config.eval_samples)
+    if most is not None and most < len(starts):
+        some = (2 * np.arange(most) + 1) * len(starts) // (2 * most)
         starts, ends = starts[some], ends[some]
     places = starts[:, None] + np.arange(T + 1)
     inside = places < ends[:, None]
-    tokens = data.validation.tokens[np.minimum(places, ends[:, None] - 1)].astype(np.int32)
+    tokens = source.tokens[np.minimum(places, ends[:, None] - 1)].astype(np.int32)
     tokens[~inside] = IGNORED
     inputs, targets = np.maximum(tokens[:, :-1], 0), tokens[:, 1:]
-    return as_batch(inputs, targets, -1, data.validation, int(inside[:, 1:].sum()))
+    return as_batch(inputs, targets, -1, source, int(inside[:, 1:].sum()))
 
 
 def as_batch(inputs: Array, targets: Array, step: int, source: Part, counted: int) -> Batch:

@@ -8,19 +8,19 @@ from functools import cached_property
 
 import numpy as np
 
-from samebits.checks import array
+from samebits.checks import array, refuse
 from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
 from samebits.engine.params import check_model, views
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
-from samebits.families.gpt import sampling, transformer
+from samebits.families.gpt import evaluation, sampling, transformer
 from samebits.families.gpt.config import GptConfig, layout
 from samebits.families.gpt.sampling import Settings
 from samebits.families.gpt.tokens import Vocabulary
 
 
-@dataclass
+@dataclass(eq=False)
 class GptModel:
     """`params` maps names to arrays; they are views into `weights`."""
 
@@ -32,6 +32,11 @@ class GptModel:
     def __post_init__(self) -> None:
         check_model(GptConfig, layout, self.config, self.weights, self.constants)
         self.params = {**views(layout(self.config), self.weights), **self.constants}
+
+    def __repr__(self) -> str:
+        config = self.config
+        shape = f"{config.layers} layers of width {config.width}, context {config.context}, {config.symbols} symbols"
+        return f"GptModel({shape}, {self.weights.size:,} weights)"
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -53,6 +58,14 @@ class GptModel:
         filled[:, : found.shape[1]] = found
         with workers_for(workers) as team:
             return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]
+
+    def loss(self, text: str, workers: int | str | Workers = "auto") -> float:
+        """Nats a token, the mean over a text of two tokens or more: what training logs as `loss`. Its perplexity is
+        math.exp of it. Every token but the first is predicted once, from what precedes it in its stretch of context."""
+        if not isinstance(text, str):
+            raise refuse("text", text, "a text of two tokens or more")
+        with workers_for(workers) as team:
+            return evaluation.judge(self, [text], team, whole=0)["loss"]
 
     def generate(
         self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,

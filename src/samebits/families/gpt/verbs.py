@@ -20,20 +20,28 @@ from samebits.families.gpt.config import layout
 from samebits.families.gpt.kernels import EPS
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.sampling import Settings, Tally
+from samebits.families.gpt.tokens import known_text
 
 EXPORTED = ("context", "width", "heads", "layers", "final_norm", "tokenizer")
 
 
 def sample(
-    model: GptModel, prompt: str, samples: int, workers: int | str | Workers, **settings: Any
-) -> tuple[Iterator[Iterable[str]], Tally]:
-    """Sample by sample, each as pieces of text: one alone comes as it is drawn, several when they are done."""
+    model: GptModel,
+    prompt: str,
+    samples: int,
+    workers: int | str | Workers,
+    unknown: str | None = None,
+    **settings: Any,
+) -> tuple[str, Iterator[Iterable[str]], Tally]:
+    """The prompt, of known characters if it is to be, and sample by sample, each as pieces of text: one alone comes as
+    it is drawn, several when they are done."""
     tally, chosen = Tally(), Settings(**settings)
+    prompt = known_text(model.vocabulary, [prompt], unknown)[0][0]
     if not isinstance(workers, Workers):
         worker_count(workers)  # refuses what is none, also where one core works
     if samples == 1:
-        return iter([sampling.stream(model, prompt, chosen, tally=tally)]), tally
-    return ((text,) for text in sampling.generate(model, prompt, chosen, samples, workers, tally)), tally
+        return prompt, iter([sampling.stream(model, prompt, chosen, tally=tally)]), tally
+    return prompt, ((text,) for text in sampling.generate(model, prompt, chosen, samples, workers, tally)), tally
 
 
 def export(model: GptModel, form: str | None, folder: Path) -> Exported:

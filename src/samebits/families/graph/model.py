@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,19 +28,23 @@ OPERANDS = {
 }  # fmt: skip
 
 
-@dataclass
+@dataclass(eq=False)
 class Rewriting:
     """What the network made of an expression: every tree on the way, the last being its answer."""
 
     trees: list[Tree]
     ended: bool  # False: the limit of steps or nodes came first
 
+    def __repr__(self) -> str:
+        first, last, count = self.texts[0], self.texts[-1], len(self.trees) - 1
+        return f"Rewriting({first} → {last}, {count} steps{'' if self.ended else ', not finished'})"
+
     @property
     def texts(self) -> list[str]:
         return [text_of(tree) for tree in self.trees]
 
 
-@dataclass
+@dataclass(eq=False)
 class GraphModel:
     """`params` maps names to arrays, views into `weights`."""
 
@@ -51,6 +56,11 @@ class GraphModel:
     def __post_init__(self) -> None:
         check_model(GraphConfig, layout, self.config, self.weights, self.constants)
         self.params = views(layout(self.config), self.weights)
+
+    def __repr__(self) -> str:
+        config = self.config
+        what = config.rule if config.data is None else f"pairs of {config.data}"
+        return f"GraphModel({what}, {config.layers} layers of width {config.width}, {self.weights.size:,} weights)"
 
     def parse(self, text: str) -> Tree:
         """The tree of an expression; the task word is put above it where it is missing."""
@@ -81,13 +91,13 @@ class GraphModel:
         choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
 
-    def _check(self, trees: Sequence[Tree]) -> list[Tree]:
-        found = row("trees", trees, "a list of trees", "make them with model.parse")
+    def _check(self, trees: Sequence[Tree], name: str = "trees") -> list[Tree]:
+        found = row(name, trees, "a list of trees", "make them with model.parse")
         for number, tree in enumerate(found):
             if not is_tree(tree):
-                raise refuse(f"trees[{number}]", tree, "a tree", "make it with model.parse")
+                raise refuse(f"{name}[{number}]", tree, "a tree", "make it with model.parse")
             for label in tree.labels:
-                self._check_label(f"trees[{number}]", label)
+                self._check_label(f"{name}[{number}]", label)
         return found
 
     def _check_label(self, where: str, label: str) -> None:
@@ -95,9 +105,29 @@ class GraphModel:
         if label not in known:
             raise SamebitsError(f"{where}: there is no operator or symbol {shown(label)} here; {nearest(label, known)}")
 
-    def rewrite(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Rewriting]:
-        """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
-        found = [Rewriting([tree], False) for tree in self._check(trees)]
+    @overload
+    def predict(self, expressions: str | Tree, workers: int | str | Workers = "auto") -> Rewriting: ...
+
+    @overload
+    def predict(
+        self, expressions: list[str] | list[Tree], workers: int | str | Workers = "auto"
+    ) -> list[Rewriting]: ...
+
+    def predict(
+        self, expressions: str | Tree | list[str] | list[Tree], workers: int | str | Workers = "auto"
+    ) -> Rewriting | list[Rewriting]:
+        """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`.
+
+        One expression, as a text or as the tree that `parse` makes of it; or a list of them, which run together.
+        """
+        if isinstance(expressions, str) or is_tree(expressions):
+            return self._predict([expressions], workers)[0]
+        return self._predict(expressions, workers)
+
+    def _predict(self, expressions: Any, workers: int | str | Workers) -> list[Rewriting]:
+        given = row("expressions", expressions, "an expression, or a list of them", "write one such as (and x y)")
+        trees = [self.parse(one) if isinstance(one, str) else one for one in given]
+        found = [Rewriting([tree], False) for tree in self._check(trees, "expressions")]
         going = list(found)
         with workers_for(workers) as team:
             for _ in range(self.config.most_steps):

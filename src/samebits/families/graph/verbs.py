@@ -47,7 +47,7 @@ def report(model: GraphModel, workers: Workers) -> Report:
         if not series:
             continue
         wanted = [one.trees[-1] for one in series]
-        answers = model.rewrite([one.trees[0] for one in series], workers)
+        answers = model.predict([one.trees[0] for one in series], workers)
         followed = sum(ours.ended and ours.trees == one.trees for ours, one in zip(answers, series, strict=True))
         who: dict[str, list[Tree]] = {
             "network": [answer.trees[-1] for answer in answers],
@@ -61,17 +61,19 @@ def report(model: GraphModel, workers: Workers) -> Report:
                     "split": split,
                     "who": name,
                     "expressions": len(series),
-                    "exact": f"{100 * exact / len(series):.1f} %",
-                    "whole series": f"{100 * followed / len(series):.1f} %" if name == "network" else "",
-                    "mean edit distance": f"{mean_distance(trees, wanted):.3f}",
+                    "exact": exact / len(series),
+                    "whole series": followed / len(series) if name == "network" else None,
+                    "mean edit distance": mean_distance(trees, wanted),
                 }
             )
-    return Report(rows)
+    own = model.config.data
+    formats = {"exact": ".1%", "whole series": ".1%", "mean edit distance": ".3f"}
+    return Report(rows, formats, "" if own is None else f"your pairs of {Path(own).name}")
 
 
 def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto") -> tuple[Rewriting, str]:
     """The network's rewriting of one expression, and what to think of it."""
-    found = model.rewrite([model.parse(text)], workers)[0]
+    found = model.predict(text, workers)
     return found, judged(model.config, found)
 
 
@@ -105,7 +107,7 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
     with workers_for(workers) as team:
         for split, count in shown.items():
             series = sorted(drawn_from[split], key=_dullness)[:count]
-            for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
+            for one, found in zip(series, model.predict([one.trees[0] for one in series], team), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(
                     [
