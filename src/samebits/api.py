@@ -100,7 +100,16 @@ def configure(
         filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = "full" if preset is None else preset
-    return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
+    base, given = find_preset(task, chosen), {**from_file, **settings}
+    return family, chosen, override(base, {**_shorter_warm_up(base, given), **given})
+
+
+def _shorter_warm_up(preset: TrainConfig, given: Mapping[str, Any]) -> dict[str, int]:
+    """A preset's warm-up is for the preset's length: of a run that is asked to be shorter it takes a tenth at most."""
+    length = given.get("schedule_steps") or given.get("steps")
+    if "warmup_steps" in given or not isinstance(length, int) or length >= (preset.schedule_steps or preset.steps):
+        return {}
+    return {"warmup_steps": min(preset.warmup_steps, max(0, length) // 10)}
 
 
 def _follows_steps(values: Mapping[str, Any]) -> bool:

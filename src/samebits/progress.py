@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from samebits.config import TrainConfig
 from samebits.engine.family import Family
-from samebits.engine.train import Observer
+from samebits.engine.train import SAMPLE, Observer
 
 SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -60,6 +60,17 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
+def with_samples(view: Observer, say: Callable[[str], None]) -> Observer:
+    """What the model writes on the way is said; the rest is for the view."""
+
+    def told(step: int, row: dict[str, Any]) -> None:
+        view(step, {name: value for name, value in row.items() if name != SAMPLE})
+        if SAMPLE in row:
+            say(f"--- step {step} ---\n{row[SAMPLE]}")
+
+    return told
+
+
 @contextmanager
 def watched(show: bool | None, family: Family, config: TrainConfig, observe: Observer | None) -> Iterator[Observer]:
     """Tells the caller's function of every step, and shows it: if asked to, or unasked where somebody can see it."""
@@ -70,12 +81,13 @@ def watched(show: bool | None, family: Family, config: TrainConfig, observe: Obs
             one(step, row)
 
     if show is not False and in_notebook():
-        others.append(NotebookView(config.steps))
+        others.append(with_samples(NotebookView(config.steps), print))
     elif show or (show is None and sys.stderr is not None and sys.stderr.isatty()):
         from samebits.cli.common import ProgressView, work_of
+        from samebits.cli.terminal import say
 
         with ProgressView(config.steps, work=work_of(family, config)) as view:
-            others.append(view)
+            others.append(with_samples(view, say))
             yield tell
         return
     yield tell

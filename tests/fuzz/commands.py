@@ -77,7 +77,8 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--config": one("tiny.toml", bad=("run/config.toml", "file")),
         "--data": one("text.txt", "pairs.jsonl", "full"),
         "--target": one("lizard", "letter", "picture.txt"),
-        "--init-from": one("run", "run/checkpoints/step-4"),
+        "--init-from": one("run", "run/checkpoints/step-4"), "--unknown": one("drop", "e", bad=("☺",)),
+        "--sample-every": few(1, 2),
     },
     "resume": {
         "--steps": few(6, 7, 5), "--workers": WORKERS, "--checkpoint": CHECKPOINT, "--keep": one(1, 2),
@@ -118,6 +119,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--batch-size": one(0),
     },
     "tasks": {},
+    "keys": {"--preset": PRESET},
     "doctor": {"--canary": one(1)},
 }  # fmt: skip
 WEIGHTS = {
@@ -131,6 +133,7 @@ WEIGHTS = {
     "bench": 0.5,
     "profile": 0.5,
     "tasks": 0.1,
+    "keys": 0.1,
     "doctor": 0.2,
 }
 RARE = {"--set", "--data", "--target", "--init-from", "--against"}  # each fits few tasks or runs

@@ -29,8 +29,12 @@ from samebits.printing import printable
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder that samebits train made", metavar="DIR")]
 WorkerOption = Annotated[str, typer.Option("--workers", help="auto (every core) or a number; never changes the result")]
-PresetOption = Annotated[str | None, typer.Option("--preset", help="small or full (default); see: samebits tasks")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key; repeatable")]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="small, full (default) or another: samebits tasks TASK")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key (samebits keys TASK); repeatable")
+]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best or a step number")]
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="samples a step")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="inputs and masks are drawn from it")]

@@ -19,6 +19,7 @@ from samebits.cli.common import (
     SeedOption,
     SetOption,
     TaskName,
+    UnknownOption,
     WorkerOption,
     settings_of,
     work_of,
@@ -31,9 +32,8 @@ from samebits.engine.runfolder import METRICS
 from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
 from samebits.families import find_task
+from samebits.progress import with_samples
 from samebits.report.plots import plot_losses, read_columns
-
-ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
 
 
 def train(
@@ -49,16 +49,26 @@ def train(
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
     setting: SetOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="a TOML file of config keys")] = None,
-    data: ShortOption = None,
-    target: ShortOption = None,
-    init_from: ShortOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FILE", help="gpt: a text, or a folder of texts; graphs: your pairs")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="FILE", help="grow, letter: the picture; or lizard, letter")
+    ] = None,
+    init_from: Annotated[
+        str | None, typer.Option("--init-from", metavar="DIR", help="gpt: a run whose weights training begins with")
+    ] = None,
+    unknown: UnknownOption = None,
+    sample_every: Annotated[
+        int | None,
+        typer.Option("--sample-every", metavar="STEPS", help="gpt: show what it writes, every so many steps"),
+    ] = None,
     processes: ProcessesOption = None,
 ) -> None:
     """Train a task into a new run folder."""
     family, _ = find_task(task)
-    shorts = {
-        key: value for key, value in (("data", data), ("target", target), ("init_from", init_from)) if value is not None
-    }
+    named = {"data": data, "target": target, "init_from": init_from, "unknown": unknown, "sample_every": sample_every}
+    shorts = {key: value for key, value in named.items() if value is not None}
     for key in shorts:
         if key not in family.config.model_fields:
             raise SamebitsError(
@@ -70,8 +80,8 @@ def train(
         launch(processes, without_processes(sys.argv[1:]))
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(
-            task, preset=preset, workers=workers, out=out, config_file=config, observe=view, interrupts=interrupts(),
-            progress=False, **settings,
+            task, preset=preset, workers=workers, out=out, config_file=config, observe=with_samples(view, say),
+            interrupts=interrupts(), progress=False, **settings,
         )  # fmt: skip
     finish(run)
 

@@ -119,6 +119,7 @@ class Family:
     # The optional parts.
     # (model, workers, perhaps options of its own, as data=): what `samebits eval` shows
     report: Callable[..., Report] | None = None
+    glimpse: Callable[[Any, Any], str] | None = None  # (model, workers): a text to show while it learns (sample_every)
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
     bench: Bench = field(default_factory=Bench)
 

@@ -35,6 +35,7 @@ class GroupWarning(UserWarning):
     """Something to know of several processes that share a run."""
 
 
+SAMPLE = "sample"  # in what an observer is told: a text that the model wrote (sample_every)
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
 
@@ -138,7 +139,10 @@ def _train(
             improved = evaluated and _take_evaluation(trainer, row)
             if logged or evaluated or passing:
                 writer.log(row, passing)
-            observe(done, row if logged or evaluated or passing else {})
+            seen = row if logged or evaluated or passing else {}
+            if writer.writes and (every := getattr(config, "sample_every", 0)) and done % every == 0:
+                seen = {**seen, SAMPLE: _glimpse(trainer)}
+            observe(done, seen)
             if improved or done % config.checkpoint_every == 0:
                 writer.save(trainer.checkpoint(run.hash), trainer.layout)
                 saved_at = done
@@ -147,6 +151,13 @@ def _train(
             writer.save(trainer.checkpoint(run.hash), trainer.layout)
     interrupted = stop and state.step < config.steps and not state.stopped_early
     return Outcome(weights_hash(trainer.device.download(trainer.params)), state.step, interrupted, state.stopped_early)
+
+
+def _glimpse(trainer: Trainer) -> str:
+    """What the model can do at this step, for whoever watches."""
+    family, params = trainer.family, trainer.device.download(trainer.params).copy()
+    model = family.model(trainer.config, params, trainer.constants)
+    return family.glimpse(model, trainer.device) if family.glimpse else ""
 
 
 def _begin(

@@ -18,6 +18,8 @@ from samebits.engine.table import Table
 class Writer:
     """Writes nothing: for a process that only computes."""
 
+    writes = False
+
     def __enter__(self) -> Self:
         return self
 
@@ -34,6 +36,8 @@ class Writer:
 
 class RunWriter(Writer):
     """Writes to a run folder, which is held (RunFolder.lock)."""
+
+    writes = True
 
     def __init__(self, run: RunFolder, columns: Sequence[str], state: TrainState) -> None:
         self.run, self._columns, self._length = run, columns, state.metrics_bytes

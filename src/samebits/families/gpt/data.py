@@ -26,7 +26,7 @@ from samebits.engine.source import read_source
 from samebits.errors import SamebitsError
 from samebits.families.gpt import text
 from samebits.families.gpt.text import Corpus
-from samebits.families.gpt.tokens import Vocabulary, characters, package, train_bpe
+from samebits.families.gpt.tokens import Vocabulary, characters, known_text, package, train_bpe
 
 if TYPE_CHECKING:
     from samebits.families.gpt.config import GptConfig
@@ -137,7 +137,7 @@ def kept(config: GptConfig, text_sha256: str, given: Vocabulary | None) -> Token
     found = read_cache(cache_key(config, text_sha256, given))
     if found is not None or given is None:
         return found
-    learned = read_cache(cache_key(config, text_sha256))
+    learned = None if config.unknown else read_cache(cache_key(config, text_sha256))
     return learned if learned and learned.vocabulary.sha256 == given.sha256 else None
 
 
@@ -170,7 +170,8 @@ def check_constants(config: GptConfig, found: Constants) -> None:
 
 def tokenise(config: GptConfig, corpus: Corpus, given: Vocabulary | None = None) -> Tokenised:
     """Characters are counted over the whole text; byte pairs are learned from the training part alone."""
-    train, validation, whole = split(corpus.documents, config.validation)
+    documents = known_text(given, corpus.documents, config.unknown)[0] if given is not None else corpus.documents
+    train, validation, whole = split(documents, config.validation)
     ended = len(corpus.documents) > 1
     if given is not None:
         known = given
@@ -280,7 +281,7 @@ def cache_key(config: GptConfig, text_sha256: str, given: Vocabulary | None = No
     """Everything that decides the tokens."""
     parts: list[object] = [CACHE_FORMAT, text_sha256, config.validation, config.tokenizer]
     if given is not None:
-        parts += [given.sha256]
+        parts += [given.sha256, *([config.unknown] if config.unknown else [])]
     elif config.tokenizer == "bpe":
         parts += [config.vocab or DEFAULT_BPE, package().__version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

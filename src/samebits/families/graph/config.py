@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,14 @@ MOST_NODES, MOST_LABELS = 400, 4096
 
 class GraphConfig(TrainConfig):
     """Labels and what each head can say follow from the task, or from --data (filled in when training begins)."""
+
+    COSTS: ClassVar[dict[str, str]] = {
+        "expressions": "seconds at the start, and memory",
+        "width": "time, by its square",
+        "layers": "time, in proportion",
+        "sinkhorn": "when above 0: several times the time of a step",
+        "sinkhorn_steps": "time of the structural loss, in proportion",
+    }
 
     rule: Literal["boolean", "peano", "arithmetic", "algebra", "derivative"] = Field(description="the teacher")
     operators: tuple[int, int] = Field(description="fewest and most operators of a training expression")
