@@ -220,16 +220,16 @@ NO_TREES = {
 }
 
 
-@pytest.mark.parametrize("verb", ["edits", "rewrite"])
+@pytest.mark.parametrize("verb", ["edits", "predict"])
 @pytest.mark.parametrize("case", NO_TREES)
 def test_what_is_no_tree_is_refused(case, verb):
     """Compiled code would read beside the arrays."""
     config = find_preset("boolean", "small")
     model = GraphModel(config, FAMILY.init(config, np.float32), {})
-    with pytest.raises(SamebitsError, match=r"trees\[1\] is .*; it must be a tree; make it with model\.parse"):
+    with pytest.raises(SamebitsError, match=r"(trees|expressions)\[1\] is .*; it must be a tree; make it with"):
         getattr(model, verb)([GOOD, NO_TREES[case]], 1)
     with pytest.raises(
-        SamebitsError, match=r"trees\[0\]: there is no operator or symbol 'nand' here; did you mean and"
+        SamebitsError, match=r"(trees|expressions)\[0\]: there is no operator or symbol 'nand' here; did you mean and"
     ):
         getattr(model, verb)([GOOD._replace(labels=["nand", "x", "not", "y"])], 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -59,7 +60,7 @@ class GraphModel:
 
     def __repr__(self) -> str:
         config = self.config
-        what = config.rule if config.data is None else f"pairs of {config.data}"
+        what = config.rule if config.data is None else f"pairs of {Path(config.data).name}"
         return f"GraphModel({what}, {config.layers} layers of width {config.width}, {self.weights.size:,} weights)"
 
     def parse(self, text: str) -> Tree:
@@ -71,10 +72,9 @@ class GraphModel:
         for node, label in enumerate(tree.labels):
             self._check_label("expression", label)
             wanted, found = OPERANDS.get(label, 0), len(tree.children[node])
-            if config.data is None and label != "eval" and found != wanted:
+            if not config.from_pairs and label != "eval" and found != wanted:
                 raise SamebitsError(f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; fix it")
-        word = TASK_WORDS[config.rule]
-        if config.data is not None or tree.labels[0] == word:
+        if config.from_pairs or tree.labels[0] == (word := TASK_WORDS[config.rule]):
             return tree
         return parse(f"({word} {text_of(tree)})", config.most_nodes + 1)
 

@@ -27,7 +27,7 @@ STEPS_A_ROW = 4
 
 def copied(model: GraphModel, tree: Tree) -> Tree:
     """What copying the input would answer: the expression without task word and bindings."""
-    if model.config.data is None and tree.children[0]:
+    if not model.config.from_pairs and tree.children[0]:
         return subtree(tree, tree.children[0][-1])
     return tree
 
@@ -81,7 +81,7 @@ def judged(config: GraphConfig, found: Rewriting) -> str:
     """Whether the rules come to the same, where there are rules and they are made for this expression."""
     if not found.ended:
         return "not finished: the limit of steps or nodes came first (most_steps, most_nodes)"
-    if config.data is not None:
+    if config.from_pairs:
         return ""
     if not fits(config, found.trees[0]):
         return f"do not rely on this: the network was trained on {said(config)}"
