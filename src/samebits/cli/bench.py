@@ -60,7 +60,7 @@ def bench(
         str | None, typer.Option("--processes", help="so many processes of each worker count, beside one process")
     ] = None,
 ) -> None:
-    """Step time at several worker counts, beside the peers and the bound; correctness first."""
+    """Step time at several worker counts, beside the peers and a yardstick; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
         named = ", ".join(measurements())
         raise SamebitsError(f"bench takes one of: a TASK, {named}, --all, --tables; see samebits bench --help")
@@ -197,7 +197,17 @@ def bench_measurement(name: str, counts: list[int], record: bool, command: str |
 
 
 def show(rows: list[Row], title: str) -> None:
-    columns = ["system", "threads", "ms a step", "spread", "speed-up", "of ideal", "of bound", "samebits is", "peak MB"]
+    columns = [
+        "system",
+        "threads",
+        "ms a step",
+        "spread",
+        "speed-up",
+        "of ideal",
+        "of yardstick",
+        "samebits is",
+        "peak MB",
+    ]
     copies = "of_copies" in rows[0]
     cells = []
     for row in rows:

@@ -133,10 +133,19 @@ def _running_mean(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str) -> Path:
-    """Several curves over their index."""
+    """Several curves over their index. Where one has more points than can be told apart: the mean of each fiftieth of
+    it, and a band from which one point in ten sticks out above and one in ten below."""
     figure, axes = new_axes(title, x, y)
     for (name, values), (line, colour) in zip(curves.items(), styles((BLUE, ORANGE, GREY)), strict=False):
-        axes.plot(values, line, color=colour, linewidth=0.6, label=drawable(name))
+        if len(values) <= CROWDED:
+            axes.plot(values, line, color=colour, linewidth=1.2, label=drawable(name))
+            continue
+        parts = np.array_split(values, 50)
+        ends = np.cumsum([len(part) for part in parts])
+        middles = ends - np.array([len(part) for part in parts]) / 2
+        low, high = (np.array([np.quantile(part, share) for part in parts]) for share in (0.1, 0.9))
+        axes.fill_between(middles, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(middles, [part.mean() for part in parts], line, color=colour, linewidth=1.6, label=drawable(name))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return save(figure, path)

@@ -22,7 +22,7 @@ SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
 SHOWN_ELSE = {"train": 3}  # … where a user's file is too small to hold anything back, …
 DRAWN_FROM = 40  # … the best to look at of so many: several steps, and an answer of a few nodes
 FEWEST_TREES, GOOD_SIZE = 4, 4
-STEPS_A_ROW = 4
+STEPS_A_ROW = 2  # a picture that can be read at the width of a page
 
 
 def copied(model: GraphModel, tree: Tree) -> Tree:
