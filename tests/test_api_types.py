@@ -118,7 +118,7 @@ MODELS: dict[str, Row] = {
     "edits": Row(lambda **given: graph().edits(**given), {"trees": [], "workers": 1},
                  {"trees": "[] nothing", "workers": "3"}),
     "predict": Row(lambda **given: graph().predict(**given), {"expressions": [], "workers": 1},
-                   {"expressions": "x [] nothing", "workers": "3"}, {"expressions": "expressions?"}),
+                   {"expressions": "x [] nothing texts", "workers": "3"}, {"expressions": "expressions?"}),
     "LogicModel": Row(lambda **given: anew(logic(), **given), FIELDS, {"constants": "{}"}),
     "GptModel": Row(lambda **given: anew(gpt(), **given), FIELDS, {"constants": "{}"}),
     "GraphModel": Row(lambda **given: anew(graph(), **given), FIELDS, {"constants": "{}"}),
