@@ -92,8 +92,9 @@ BUDGET = "None 3 huge digits"
 MODELS: dict[str, Row] = {
     "rollout": Row(
         lambda **given: logic().rollout(**given),
-        {"grids": GRIDS, "steps": 1, "soft": False, "trajectory": False, "fire": None, "workers": 1, "device": "cpu"},
-        {"steps": "3", "soft": "True", "trajectory": "True", "fire": "None", "workers": "3"},
+        {"grids": GRIDS, "steps": 1, "soft": False, "trajectory": False, "fire": None, "workers": 1, "device": "cpu",
+         "packed": True},
+        {"steps": "3", "soft": "True", "trajectory": "True", "fire": "None", "workers": "3", "packed": "True"},
     ),
     "loss_and_gradient": Row(
         lambda **given: logic().loss_and_gradient(**given),
@@ -103,6 +104,7 @@ MODELS: dict[str, Row] = {
     "animate": Row(lambda **given: logic().animate(**given), {"grid": (3, 4), "height": 300}, {"grid": "None"}),
     "logits": Row(lambda **given: gpt().logits(**given), {"tokens": [[1, 2]], "workers": 1, "device": "cpu"},
                   {"workers": "3"}),
+    "loss": Row(lambda **given: gpt().loss(**given), {"text": "ab", "workers": 1}, {"workers": "3"}),
     "generate": Row(
         lambda **given: gpt().generate(**given),
         {**DRAWING, "samples": 1, "workers": 1, "device": "cpu"},
@@ -117,8 +119,8 @@ MODELS: dict[str, Row] = {
     "parse": Row(lambda **given: graph().parse(**given), {"text": "x"}, {"text": "x"}, {"text": "text|expression"}),
     "edits": Row(lambda **given: graph().edits(**given), {"trees": [], "workers": 1, "device": "cpu"},
                  {"trees": "[] nothing", "workers": "3"}),
-    "rewrite": Row(lambda **given: graph().rewrite(**given), {"trees": [], "workers": 1, "device": "cpu"},
-                   {"trees": "[] nothing", "workers": "3"}),
+    "predict": Row(lambda **given: graph().predict(**given), {"expressions": [], "workers": 1, "device": "cpu"},
+                   {"expressions": "x [] nothing texts", "workers": "3"}, {"expressions": "expressions?"}),
     "LogicModel": Row(lambda **given: anew(logic(), **given), FIELDS, {"constants": "{}"}),
     "GptModel": Row(lambda **given: anew(gpt(), **given), FIELDS, {"constants": "{}"}),
     "GraphModel": Row(lambda **given: anew(graph(), **given), FIELDS, {"constants": "{}"}),
@@ -181,17 +183,17 @@ RUNS: dict[str, Row] = {
     "train": Row(
         lambda **given: samebits.train(**given, steps=1, batch_size=1, eval_every=0),
         {"task": "life", "preset": "small", "workers": 1, "device": "cpu", "inexact": False, "out": "new",
-         "config_file": None, "observe": None, "interrupts": None},
+         "config_file": None, "observe": None, "interrupts": None, "progress": None},
         {"preset": "None", "workers": "3", "inexact": "True", "out": "None x Path", "config_file": "None",
-         "observe": "None function class", "interrupts": "None"},
+         "observe": "None function class", "interrupts": "None", "progress": "None True"},
         {"config_file": "config_file|cannot read"},
     ),
     "resume": Row(
         samebits.resume,
         {"path": "run", "workers": 1, "device": "cpu", "inexact": False, "checkpoint": "last", "observe": None,
-         "interrupts": None, "other_bits": False, "new_metrics": False},
+         "interrupts": None, "other_bits": False, "new_metrics": False, "progress": None},
         {"workers": "3", "inexact": "True", "observe": "None function class", "interrupts": "None",
-         "other_bits": "True", "new_metrics": "True"},
+         "other_bits": "True", "new_metrics": "True", "progress": "None True"},
         {"path": "path|does not exist"},
     ),
     "open_device": Row(
@@ -281,8 +283,8 @@ def test_every_function_is_in_the_table() -> None:
     rows = {**MODELS, **DISTANCES, **RUNS}
     things = {name: getattr(module, name) for module in (samebits, distance) for name in module.__all__}
     things |= {"rollout": LogicModel.rollout, "loss_and_gradient": LogicModel.loss_and_gradient}
-    things |= {name: getattr(GptModel, name) for name in ("logits", "generate", "stream")}
-    things |= {name: getattr(GraphModel, name) for name in ("parse", "edits", "rewrite")}
+    things |= {name: getattr(GptModel, name) for name in ("logits", "loss", "generate", "stream")}
+    things |= {name: getattr(GraphModel, name) for name in ("parse", "edits", "predict")}
     made_by_us = {"Run", "EditDistance", "Distances", "SamebitsError"}  # records that a user reads and does not make
     for name, thing in things.items():
         if callable(thing) and name not in made_by_us:

@@ -12,7 +12,7 @@ FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci", ".github", "tools")
 # Files a run, an export or a reader makes; and what docs/new-family.md makes.
 MADE = {
     "runs/", "checkpoints/", "plots/", "src/samebits/families/mlp/", "tests/families/mlp/", "config.json", "state.json",
-    "tokenizer.json", "other.txt", "pairs.jsonl", "picture.png",
+    "tokenizer.json", "for-transformers", "other.txt", "pairs.jsonl", "picture.png",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ import samebits as package
 from samebits import api
 from samebits.bench.measurements import measurements
 from samebits.cli import app
+from samebits.cli.examples import EXAMPLES
 from samebits.config import override
 from samebits.verify import canary
 from tests.helpers import TIMEOUT, samebits, samebits_here
@@ -194,6 +195,13 @@ def test_make_knows_its_targets_and_they_give_commands_that_run(command, place):
     assert bool(found) == (command in ("make demo", "make bench"))
     for line in found:
         reader.type(line)
+
+
+def test_examples_of_help_can_be_typed(place):
+    reader = Reader("--help", place)
+    for lines in EXAMPLES.values():
+        for line in lines:
+            reader.type(line)
 
 
 def test_what_cannot_run_is_still_said():

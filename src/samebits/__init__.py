@@ -43,6 +43,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'samebits' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """What is public, for tab completion: also what has not been imported yet, and none of our own modules."""
+    return sorted(__all__)
+
+
 def _version() -> str:
     """That of pyproject.toml, as it was when samebits was installed."""
     from importlib import metadata

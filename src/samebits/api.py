@@ -27,20 +27,24 @@ from samebits.engine.trainer import kernels_for, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.gpu.choose import device_for
+from samebits.progress import watched
 from samebits.report import notebook
-from samebits.report.plots import read_columns
+from samebits.report.plots import Picture, plot_losses, read_columns
 
 RUNS = Path("runs")
 MOST_NAME = 40  # characters of a checkpoint's name
 M = TypeVar("M")
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """A run folder after training."""
 
     path: Path
     outcome: Outcome
+
+    def __repr__(self) -> str:
+        return f"Run({self.path}, step {self.outcome.step}, weights sha256:{self.outcome.weights[:12]}…)"
 
     @cached_property
     def weights(self) -> Array:
@@ -54,8 +58,21 @@ class Run:
 
     @cached_property
     def metrics(self) -> dict[str, Array]:
-        """metrics.csv by column; what was not measured at a step is NaN."""
-        return read_columns(self.path / METRICS)
+        """metrics.csv by column, as pandas.DataFrame takes it; what was not measured at a step is NaN.
+
+        Automata sum their losses over cells and samples; beside these are means, `…_per_cell`, which can be compared.
+        """
+        columns, (per, counts) = read_columns(self.path / METRICS), sums_of(open_run(self.path))
+        means = {f"{name}_per_{per}": columns[name] / count for name, count in counts.items() if name in columns}
+        return {**columns, **means, "step": columns["step"].astype(np.int64)}
+
+    def plot(self) -> Picture:
+        """The losses over the steps, drawn anew as plots/loss.png in the run folder. A notebook shows it."""
+        run = open_run(self.path)
+        path = plot_losses(self.path, run.task, *sums_of(run))
+        if path is None:
+            raise SamebitsError(f"{self.path} has too few losses to draw a curve; train for more steps")
+        return Picture(path)
 
     @property
     def model(self) -> Model:
@@ -98,7 +115,16 @@ def configure(
         filled_in = {*family.derived(from_file), *(["schedule_steps"] if _follows_steps(from_file) else [])}
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = "full" if preset is None else preset
-    return family, chosen, override(find_preset(task, chosen), {**from_file, **settings})
+    base, given = find_preset(task, chosen), {**from_file, **settings}
+    return family, chosen, override(base, {**_shorter_warm_up(base, given), **given})
+
+
+def _shorter_warm_up(preset: TrainConfig, given: Mapping[str, Any]) -> dict[str, int]:
+    """A preset's warm-up is for the preset's length: of a run that is asked to be shorter it takes a tenth at most."""
+    length = given.get("schedule_steps") or given.get("steps")
+    if "warmup_steps" in given or not isinstance(length, int) or length >= (preset.schedule_steps or preset.steps):
+        return {}
+    return {"warmup_steps": min(preset.warmup_steps, max(0, length) // 10)}
 
 
 def _follows_steps(values: Mapping[str, Any]) -> bool:
@@ -137,6 +163,12 @@ def open_device(
     return device_for(device, workers, checks.flag("inexact", inexact))
 
 
+def sums_of(run: RunFolder) -> tuple[str, Mapping[str, float]]:
+    """Which columns of a run's metrics are sums, and over how many of what."""
+    sums = run.family.sums
+    return (sums[0], sums[1](run.config)) if sums else ("", {})
+
+
 def train(
     task: str,
     *,
@@ -148,15 +180,19 @@ def train(
     config_file: str | Path | None = None,
     observe: Observer | None = None,
     interrupts: Interrupts | None = None,
+    progress: bool | None = None,
     **settings: Any,
 ) -> Run:
     """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …
 
-    `observe(step, row)` is called after every step, with the row of metrics where one was logged. The first Ctrl-C
-    saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt. `device` is cpu, gpu, cuda or
-    opencl, cuda:1 the second such, and changes no bit; one that cannot promise that is refused, but with `inexact`.
+    `observe(step, row)` is called after every step; row is a dict of the metrics where they were logged, as in
+    metrics.csv (`step`, the losses, `grad_norm`, `lr`, and `eval_…` where it was evaluated), and empty at other steps.
+    `progress`: True shows a bar, False does not; left out, it is shown at a terminal and in a notebook. The first
+    Ctrl-C saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt. `device` is cpu, gpu,
+    cuda or opencl, cuda:1 the second such, and changes no bit; one that cannot promise that is refused, but with
+    `inexact`.
     """
-    _check_callbacks(observe, interrupts)
+    _check_callbacks(observe, interrupts, progress)
     inexact = checks.flag("inexact", inexact)
     chosen_path = None if out is None else checks.path("out", out)
     file = None if config_file is None else checks.path("config_file", config_file)
@@ -173,7 +209,8 @@ def train(
             lambda path: RunFolder(path, family, task, chosen, ready, ready.model_dump(mode="json")),
         )
         start = "last" if again else None
-        return Run(run.path, run_training(run, team, start, observe, interrupts, links=links))
+        with watched(progress, family, ready, observe) as told:
+            return Run(run.path, run_training(run, team, start, told, interrupts, links=links))
 
 
 def resume(
@@ -187,6 +224,7 @@ def resume(
     interrupts: Interrupts | None = None,
     other_bits: bool = False,
     new_metrics: bool = False,
+    progress: bool | None = None,
     **settings: Any,
 ) -> Run:
     """Continue a run exactly, on whatever device. Settings are keys that change no bit of it: steps, the new total,
@@ -195,9 +233,9 @@ def resume(
     A run killed before its first checkpoint starts at step 0. One of a version that computed other bits is refused, or
     with `other_bits` continued, and its config.toml says so. One whose metrics.csv was changed is refused, or with
     `new_metrics` continued: the changed file is kept beside, and a new one begins. checkpoint is "last", "best" or a
-    step number.
+    step number. `observe` and `progress` are as in `train`.
     """
-    _check_callbacks(observe, interrupts)
+    _check_callbacks(observe, interrupts, progress)
     folder, which = checks.path("path", path), _checkpoint(checkpoint)
     inexact = checks.flag("inexact", inexact)
     other_bits, new_metrics = checks.flag("other_bits", other_bits), checks.flag("new_metrics", new_metrics)
@@ -215,10 +253,13 @@ def resume(
 
         check_alike(links, opened)
         assert run is not None
-        return Run(run.path, run_training(run, team, which, observe, interrupts, new_metrics, links))
+        with watched(progress, run.family, run.config, observe) as told:
+            return Run(run.path, run_training(run, team, which, told, interrupts, new_metrics, links))
 
 
-def _check_callbacks(observe: Any, interrupts: Any) -> None:
+def _check_callbacks(observe: Any, interrupts: Any, progress: Any) -> None:
+    if progress is not None:
+        checks.flag("progress", progress)
     if observe is not None and not callable(observe):
         raise checks.refuse("observe", observe, "a function of step and row")
     if interrupts is not None and not isinstance(interrupts, Interrupts):

@@ -7,7 +7,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -26,6 +26,18 @@ class TrainConfig(BaseModel):
     """The keys every family has. 0 turns clipping, evaluation and early stopping off."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    COSTS: ClassVar[dict[str, str]] = {
+        "steps": "time, in proportion",
+        "batch_size": "time, in proportion; memory until slot_memory is reached",
+        "micro_batches": "a little time; saves memory",
+        "slot_memory": "up to so much memory",
+        "log_every": "when small: a row a step, and automata then also run every batch hard",
+        "eval_every": "when small: the time of an evaluation each time",
+        "eval_samples": "time of every evaluation, in proportion",
+        "checkpoint_every": "when small: three times the weights are written each time",
+        "keep": "disk: three times the weights for each",
+    }
 
     seed: int = Field(0, ge=0, lt=2**63, description="inputs, masks and initial values are drawn from it")
     steps: int = Field(1000, ge=1, le=MOST, description="optimiser steps", json_schema_extra=OUTSIDE_HASH)
@@ -46,29 +58,35 @@ class TrainConfig(BaseModel):
     )
 
     lr: float = Field(1e-3, gt=0, le=1e38, description="learning rate")
-    schedule: Literal["constant", "cosine", "hold-cosine", "plateau"] = "constant"
+    schedule: Literal["constant", "cosine", "hold-cosine", "plateau"] = Field(
+        "constant", description="how the rate falls: not; along a cosine; held, then so; or cut where nothing improves"
+    )
     schedule_steps: int | None = Field(None, ge=1, le=MOST, description="length of the schedule; default: steps")
     warmup_steps: int = Field(0, ge=0, le=MOST, description="linear warm-up")
     hold: float = Field(0.6, ge=0, le=1, description="hold-cosine: the part of the schedule at the full rate")
     min_lr: float = Field(0.0, ge=0, le=1e38, description="where cosine ends, and the floor of plateau")
-    plateau_factor: float = Field(0.5, gt=0, lt=1)
+    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: a cut multiplies the rate by this")
     plateau_patience: int = Field(30, ge=1, le=MOST, description="evaluations without improvement before a cut")
-    plateau_cuts: int = Field(3, ge=0, le=MOST)
+    plateau_cuts: int = Field(3, ge=0, le=MOST, description="plateau: at most so many cuts")
 
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
-    eps: float = Field(1e-8, ge=1e-30, le=1e6)
-    weight_decay: float = Field(0.01, ge=0, le=1e6)
+    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: how long the mean of gradients remembers")
+    beta2: float = Field(0.999, ge=0, lt=1, description="AdamW: how long the mean of their squares remembers")
+    eps: float = Field(1e-8, ge=1e-30, le=1e6, description="AdamW: keeps the division away from 0")
+    weight_decay: float = Field(0.01, ge=0, le=1e6, description="AdamW: pull of the weights to 0, times the rate")
     clip_element: float = Field(0.0, ge=0, le=1e30, description="clip each gradient element to ± this; 0: off")
     clip_norm: float = Field(0.0, ge=0, le=1e30, description="scale the gradient down to this norm; 0: off")
 
-    log_every: int = Field(10, ge=1, le=MOST, json_schema_extra=OUTSIDE_HASH)
+    log_every: int = Field(
+        10, ge=1, le=MOST, description="a row of metrics.csv every so many steps", json_schema_extra=OUTSIDE_HASH
+    )
     eval_every: int = Field(100, ge=0, le=MOST, description="evaluate every so many steps; 0: never")
-    eval_samples: int = Field(8, ge=1, le=2**24)
+    eval_samples: int = Field(8, ge=1, le=2**24, description="samples of an evaluation during training")
     early_stop: int = Field(
         0, ge=0, le=MOST, description="stop after this many evaluations without improvement; 0: off"
     )
-    checkpoint_every: int = Field(100, ge=1, le=MOST, json_schema_extra=OUTSIDE_HASH)
+    checkpoint_every: int = Field(
+        100, ge=1, le=MOST, description="save every so many steps", json_schema_extra=OUTSIDE_HASH
+    )
     keep: int = Field(
         3, ge=1, le=MOST, description="how many checkpoints stay, besides the best", json_schema_extra=OUTSIDE_HASH
     )
@@ -98,6 +116,12 @@ class TrainConfig(BaseModel):
 def outside_hash(model: type[TrainConfig]) -> set[str]:
     """The keys of a config that decide no bit of a result."""
     return {name for name, field in model.model_fields.items() if field.json_schema_extra == OUTSIDE_HASH}
+
+
+def costs(model: type[TrainConfig]) -> dict[str, str]:
+    """What a larger value of a key costs, as a family's config and the shared one say; keys that cost nothing are
+    left out."""
+    return {key: price for kind in reversed(model.__mro__) for key, price in getattr(kind, "COSTS", {}).items()}
 
 
 def build(model: type[C], values: Mapping[str, Any]) -> C:

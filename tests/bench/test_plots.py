@@ -48,13 +48,22 @@ def test_every_task_has_a_line_of_scaling(drawn, tmp_path):
     assert len(set(looks(curves))) == MANY
 
 
-def test_every_peer_has_a_bar(drawn, tmp_path):
-    systems = [f"system {i}" for i in range(MANY)]
-    benchmarks.plot_peers(tmp_path / "x.png", [("a step", dict.fromkeys(systems, 2.0))])
-    (legend,) = drawn[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == systems
-    bars = drawn[0].axes[0].patches[:12]
-    assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == 12
+def test_everything_measured_has_a_bar_beside_its_fastest_peer(drawn, tmp_path):
+    groups = [(f"step {i}", {"slow": 300.0, f"peer {i}": 2.0 + i}) for i in range(MANY)]
+    benchmarks.plot_peers(tmp_path / "x.png", groups)
+    (axes,) = drawn[0].axes
+    assert [text.get_text() for text in axes.texts] == [f"{2 + i}× peer {i}" for i in range(MANY)]
+    assert [bar.get_width() for bar in axes.patches] == [1.0 + i for i in range(MANY)]
+    assert drawn[0].get_figheight() < 0.3 * MANY + 1.5
+
+
+def test_a_crowded_curve_is_its_means_and_a_band(drawn, tmp_path):
+    noisy = np.random.default_rng(0).normal(900, 200, 4000)
+    plots.plot_curves(tmp_path / "x.png", {"noisy": noisy}, "", "", "")
+    (line,), (band,) = drawn[0].axes[0].lines, drawn[0].axes[0].collections
+    assert line.get_ydata().std() < 40
+    low, high = band.get_paths()[0].vertices[:, 1].min(), band.get_paths()[0].vertices[:, 1].max()
+    assert low < 900 - 200 < 900 + 200 < high
 
 
 @pytest.mark.parametrize(

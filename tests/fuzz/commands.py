@@ -78,14 +78,17 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--config": one("tiny.toml", bad=("run/config.toml", "file")),
         "--data": one("text.txt", "pairs.jsonl", "full"),
         "--target": one("lizard", "letter", "picture.txt"),
-        "--init-from": one("run", "run/checkpoints/step-4"),
+        "--init-from": one("run", "run/checkpoints/step-4"), "--unknown": one("drop", "e", bad=("☺",)),
+        "--sample-every": few(1, 2),
     },
     "resume": {
         "--steps": few(6, 7, 5), "--workers": WORKERS, "--checkpoint": CHECKPOINT, "--keep": one(1, 2),
         "--set": setting, "--device": DEVICE,
         "--other-bits": lambda draw: None,
     },
-    "eval": {"--workers": WORKERS, "--device": DEVICE, "--checkpoint": CHECKPOINT, "--against": RUN},
+    "eval": {"--workers": WORKERS, "--device": DEVICE, "--checkpoint": CHECKPOINT, "--against": RUN,
+             "--json": lambda draw: None, "--data": one("text.txt", "full"),
+             "--unknown": one("drop", "e", bad=("☺", "dro"))},
     "render": {
         "--steps": few(1, 3), "--grid": one("4x4", "3x5", bad=("2x2", "99999x99999", "4x", "x")), "--seed": one(0, 5),
         "--soft": lambda draw: None,
@@ -98,7 +101,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
                 "--minimise": one(0, 0.01, bad=("nan", -1))},
     "sample": {
         "--prompt": one("The", "", "x", "\n"), "--tokens": few(1, 5, 30), "--temperature": one(0, 0.5, 1),
-        "--top-p": one(1, 0.5),
+        "--top-p": one(1, 0.5), "--unknown": one("drop", "e", bad=("☺", "dro")),
         "--top-k": one(0, 1, 5), "--seed": one(0, 7), "--samples": few(1, 2), "--workers": WORKERS,
         "--checkpoint": CHECKPOINT, "--device": DEVICE,
     },
@@ -118,6 +121,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
         "--batch-size": one(0),
     },
     "tasks": {},
+    "keys": {"--preset": PRESET},
     "doctor": {"--canary": one(1)},
 }  # fmt: skip
 WEIGHTS = {
@@ -131,6 +135,7 @@ WEIGHTS = {
     "bench": 0.5,
     "profile": 0.5,
     "tasks": 0.1,
+    "keys": 0.1,
     "doctor": 0.2,
 }
 RARE = {"--set", "--data", "--target", "--init-from", "--against"}  # each fits few tasks or runs

@@ -75,7 +75,7 @@ def exercise(model: Any, draw: random.Random) -> Any:
         tokens = np.array([[draw.randrange(symbols) for _ in range(draw.randrange(1, context + 1))]])
         return model.logits(tokens, workers=1), model.vocabulary.decode(tokens)
     if isinstance(model, api.GraphModel):
-        return model.rewrite([model.parse("(and x (or y T))")], workers=1)[0].texts
+        return model.predict([model.parse("(and x (or y T))")], workers=1)[0].texts
     size = (1, draw.randrange(3, 6), draw.randrange(3, 6), model.config.channels)
     grids = np.array([draw.randrange(2) for _ in range(int(np.prod(size)))]).reshape(size)
     if draw.random() < 0.3:

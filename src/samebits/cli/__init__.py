@@ -15,6 +15,7 @@ from samebits.cli import (
     doctor,
     evaluate,
     export,
+    keys,
     predict,
     profile,
     render,
@@ -26,6 +27,7 @@ from samebits.cli import (
     verify,
 )
 from samebits.cli.common import CompilingNotice
+from samebits.cli.examples import epilog
 from samebits.cli.terminal import echo, say
 from samebits.engine.cluster import rank_and_size
 from samebits.engine.kernel_cache import CacheWarning
@@ -38,6 +40,7 @@ app = typer.Typer(
     help="Train small, unusual models on every core; the same bits whatever the number of workers.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # plain help: no boxes, and a flag is a flag
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -61,6 +64,7 @@ def options(
 
 for name, function in (
     ("tasks", tasks.tasks),
+    ("keys", keys.keys),
     ("train", train.train),
     ("resume", resume.resume),
     ("eval", evaluate.evaluate),
@@ -75,7 +79,7 @@ for name, function in (
     ("profile", profile.profile),
     ("doctor", doctor.doctor),
 ):
-    app.command(name)(function)
+    app.command(name, epilog=epilog(name))(function)
 
 
 def show_warning(
@@ -92,7 +96,7 @@ def main() -> None:
     try:
         rank, size = rank_and_size()
         with event.install_listener("numba:compile", CompilingNotice()):
-            app()  # ends the program itself on Ctrl-C, and when nobody reads what it prints
+            app(prog_name="samebits")  # ends the program itself on Ctrl-C, and when nobody reads what it prints
     except SamebitsError as error:
         if rank == 0 or not error.everywhere:
             say(f"samebits: rank {rank} of {size}: {error}" if size > 1 else f"samebits: {error}")

@@ -79,7 +79,7 @@ def bench(
         str | None, typer.Option("--batch-sizes", help="bench devices: where the GPU may begin to pay, as in 1,8,64")
     ] = None,
 ) -> None:
-    """Step time at several worker counts, beside the peers and the bound; correctness first."""
+    """Step time at several worker counts, beside the peers and a yardstick; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
         named = ", ".join([*measurements(), NAME])
         raise SamebitsError(f"bench takes one of: a TASK, {named}, --all, --tables; see samebits bench --help")
@@ -235,7 +235,17 @@ def bench_measurement(name: str, counts: list[int], record: bool, command: str |
 
 
 def show(rows: list[Row], title: str) -> None:
-    columns = ["system", "threads", "ms a step", "spread", "speed-up", "of ideal", "of bound", "samebits is", "peak MB"]
+    columns = [
+        "system",
+        "threads",
+        "ms a step",
+        "spread",
+        "speed-up",
+        "of ideal",
+        "of yardstick",
+        "samebits is",
+        "peak MB",
+    ]
     copies = "of_copies" in rows[0]
     cells = []
     for row in rows:

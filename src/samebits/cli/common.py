@@ -38,11 +38,24 @@ InexactOption = Annotated[
     bool,
     typer.Option("--inexact", help="use a device that cannot keep the promise of equal bits; what it trains says so"),
 ]
-PresetOption = Annotated[str | None, typer.Option("--preset", help="small or full (default); see: samebits tasks")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key; repeatable")]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="small, full (default) or another: samebits tasks TASK")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key (samebits keys TASK); repeatable")
+]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best or a step number")]
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="samples a step")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="inputs and masks are drawn from it")]
+
+UnknownOption = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="drop|CHARACTER",
+        help="gpt: characters that the model does not know are dropped, or become this one; else they are an error",
+    ),
+]
 
 SECONDS_BETWEEN_LINES = 1.0
 

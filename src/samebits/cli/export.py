@@ -23,7 +23,10 @@ def export(
     folder: RunPath,
     to: Annotated[
         str | None,
-        typer.Option("--to", help=f"the format; gpt: safetensors; automata: {', '.join(FORMATS)} (default: the first)"),
+        typer.Option(
+            "--to",
+            help=f"gpt: safetensors, hf (Hugging Face); automata: {', '.join(FORMATS)}; default: the first",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder for the files; default: DIR/export")] = None,
     checkpoint: CheckpointOption = "last",

@@ -20,10 +20,11 @@ from samebits.cli.common import (
     work_of,
 )
 from samebits.cli.launch import ProcessesOption, launch, without_processes
-from samebits.cli.terminal import echo
+from samebits.cli.terminal import echo, say
 from samebits.cli.train import finish, interrupts
 from samebits.engine.cluster import launched
 from samebits.errors import SamebitsError
+from samebits.progress import with_samples
 
 ResumeSetOption = Annotated[
     list[str] | None,
@@ -57,8 +58,9 @@ def resume(
     settings = settings_of(setting, steps=steps, keep=keep)
     with view_of(folder, settings.get("steps")) as view:
         done = api.resume(
-            folder, workers=workers, device=device, inexact=inexact, checkpoint=checkpoint, observe=view,
-            interrupts=interrupts(), other_bits=other_bits, new_metrics=new_metrics, **settings,
+            folder, workers=workers, device=device, inexact=inexact, checkpoint=checkpoint,
+            observe=with_samples(view, say), interrupts=interrupts(), other_bits=other_bits, new_metrics=new_metrics,
+            progress=False, **settings,
         )  # fmt: skip
     if view.start == 0 and not done.outcome.interrupted:
         echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from samebits import api
-from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
+from samebits.cli.common import (
+    CheckpointOption,
+    DeviceOption,
+    InexactOption,
+    RunPath,
+    UnknownOption,
+    WorkerOption,
+    computed_by,
+)
 from samebits.cli.terminal import echo, say
 from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
@@ -24,6 +32,7 @@ def sample(
     top_k: Annotated[int, typer.Option("--top-k", help="the likeliest so many; 0: off")] = 0,
     seed: Annotated[int, typer.Option("--seed", help="with the sample's number, it decides every draw")] = 0,
     samples: Annotated[int, typer.Option("--samples", help="how many texts")] = 1,
+    unknown: UnknownOption = None,
     workers: WorkerOption = "auto",
     device: DeviceOption = "cpu",
     inexact: InexactOption = False,
@@ -37,14 +46,14 @@ def sample(
         )
     with device_for(device, workers, inexact) as used:
         kernels_for(run.family, used)
-        found, tally = run.family.verbs["sample"](
-            api.load(folder, checkpoint), prompt, samples, used,
+        begun, found, tally = run.family.verbs["sample"](
+            api.load(folder, checkpoint), prompt, samples, used, unknown,
             tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
         )  # fmt: skip
         for number, pieces in enumerate(found):
             if samples > 1:
                 echo(f"--- sample {number} ---")
-            echo(prompt, nl=False)
+            echo(begun, nl=False)
             for piece in pieces:
                 echo(piece, nl=False)
                 sys.stdout.flush()

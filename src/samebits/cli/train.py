@@ -21,6 +21,7 @@ from samebits.cli.common import (
     SeedOption,
     SetOption,
     TaskName,
+    UnknownOption,
     WorkerOption,
     settings_of,
     work_of,
@@ -33,9 +34,8 @@ from samebits.engine.runfolder import METRICS
 from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
 from samebits.families import find_task
+from samebits.progress import with_samples
 from samebits.report.plots import plot_losses, read_columns
-
-ShortOption = Annotated[str | None, typer.Option(help="short for --set, where the task has this key")]
 
 
 def train(
@@ -53,16 +53,26 @@ def train(
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
     setting: SetOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="a TOML file of config keys")] = None,
-    data: ShortOption = None,
-    target: ShortOption = None,
-    init_from: ShortOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FILE", help="gpt: a text, or a folder of texts; graphs: your pairs")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="FILE", help="grow, letter: the picture; or lizard, letter")
+    ] = None,
+    init_from: Annotated[
+        str | None, typer.Option("--init-from", metavar="DIR", help="gpt: a run whose weights training begins with")
+    ] = None,
+    unknown: UnknownOption = None,
+    sample_every: Annotated[
+        int | None,
+        typer.Option("--sample-every", metavar="STEPS", help="gpt: show what it writes, every so many steps"),
+    ] = None,
     processes: ProcessesOption = None,
 ) -> None:
     """Train a task into a new run folder."""
     family, _ = find_task(task)
-    shorts = {
-        key: value for key, value in (("data", data), ("target", target), ("init_from", init_from)) if value is not None
-    }
+    named = {"data": data, "target": target, "init_from": init_from, "unknown": unknown, "sample_every": sample_every}
+    shorts = {key: value for key, value in named.items() if value is not None}
     for key in shorts:
         if key not in family.config.model_fields:
             raise SamebitsError(
@@ -75,7 +85,7 @@ def train(
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(
             task, preset=preset, workers=workers, device=device, inexact=inexact, out=out, config_file=config,
-            observe=view, interrupts=interrupts(), **settings,
+            observe=with_samples(view, say), interrupts=interrupts(), progress=False, **settings,
         )  # fmt: skip
     finish(run)
 
@@ -115,7 +125,7 @@ def finish(run: api.Run) -> None:
     if run.outcome.stopped_early:
         echo(f"stopped early at step {run.outcome.step}: the evaluation no longer improved")
     opened = api.open_run(run.path)
-    plot_losses(run.path, opened.task)
+    plot_losses(run.path, opened.task, *api.sums_of(opened))
     echo(f"run {run.path}")
     echo(f"weights sha256:{run.outcome.weights}")
     for caveat in filter(None, (opened.family.caveat(opened.config), opened.doubts)):

@@ -23,6 +23,7 @@ from samebits.cli.common import (
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.pool import available_cores
+from samebits.engine.runfolder import cpu_name
 from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_task
@@ -102,7 +103,8 @@ def verify(
     if peers:
         different = len(set(theirs.values()))
         results = f"{different} different results" if different > 1 else "one result"
-        echo(f"PyTorch, deterministic algorithms on: {results} for {', '.join(map(str, theirs))} threads")
+        where = f"{steps} steps on this CPU, {cpu_name()}"
+        echo(f"PyTorch, deterministic algorithms on: {results} for {', '.join(map(str, theirs))} threads; {where}")
     if gradients:
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE

@@ -97,6 +97,9 @@ class Family:
     metrics: Metrics
     summarise: Callable[[Any, Mapping[str, float], Batch], dict[str, float]]  # merged sums → metrics
     model: Callable[[Any, Params, Constants], Model]  # what samebits.load returns
+    # Columns of metrics.csv that are sums, and over how many of what: ("cell", config → {column: how many}). So curves
+    # of a batch and of an evaluation can be compared. None where all of them are means.
+    sums: tuple[str, Callable[[Any], Mapping[str, float]]] | None = None
 
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
@@ -114,7 +117,9 @@ class Family:
     probes: Mapping[str, Callable[[Any], Sequence[Array]]] = field(default_factory=dict)
 
     # The optional parts.
-    report: Callable[[Any, Any], Report] | None = None  # (model, workers): what `samebits eval` shows
+    # (model, workers, perhaps options of its own, as data=): what `samebits eval` shows
+    report: Callable[..., Report] | None = None
+    glimpse: Callable[[Any, Any], str] | None = None  # (model, workers): a text to show while it learns (sample_every)
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
     bench: Bench = field(default_factory=Bench)
 

@@ -25,9 +25,11 @@ class Model(Protocol):
 
 @dataclass
 class Report:
-    """What `samebits eval` prints, and curves to plot, if there are any."""
+    """What `samebits eval` prints, and curves to plot, if there are any. A column that is empty in every row goes."""
 
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]]  # plain numbers: --json prints them as they are
+    formats: Mapping[str, str] = field(default_factory=dict)  # by column: a format of Python's; ".2%" also of a share
+    heading: str = ""  # of the table, where it is not the task's name
     curves: dict[str, Array] = field(default_factory=dict)
     title: str = ""
     x: str = ""

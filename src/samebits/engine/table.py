@@ -14,16 +14,18 @@ from samebits.errors import SamebitsError
 
 
 class Table:
-    """A CSV file whose rows are flushed one by one; cut back to a known length when a run goes on from there."""
+    """A CSV file whose rows are flushed one by one; cut back to a known length when a run goes on from there.
+
+    It is cut with the first new row: a run that has no step left to do keeps the row of its last one.
+    """
 
     def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
         self.columns = tuple(columns)
-        if length is not None and path.exists():
-            os.truncate(path, length)
         self._file: BinaryIO = path.open("ab+")
         self._file.seek(0)
-        self._hash = hashlib.file_digest(self._file, "sha256")
-        if self._file.tell() == 0:
+        kept = self._file.read() if length is None else self._file.read(length)
+        self._hash, self._length = hashlib.sha256(kept), len(kept)
+        if self._length == 0:
             self._write(",".join(self.columns))
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -31,14 +33,16 @@ class Table:
 
     def _write(self, line: str) -> None:
         content = f"{line}\n".encode()
+        self._file.truncate(self._length)
         self._file.write(content)
         self._file.flush()
         self._hash.update(content)
+        self._length += len(content)
 
     def sync(self) -> tuple[int, str]:
         """Make sure that the rows are on disk; their length in bytes, and their SHA-256."""
         os.fsync(self._file.fileno())
-        return self._file.tell(), self._hash.hexdigest()
+        return self._length, self._hash.hexdigest()
 
     def close(self) -> None:
         self._file.close()

@@ -36,6 +36,7 @@ class GroupWarning(UserWarning):
     """Something to know of several processes that share a run."""
 
 
+SAMPLE = "sample"  # in what an observer is told: a text that the model wrote (sample_every)
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
 
@@ -166,12 +167,17 @@ def _train(
             done = state.step + 1
             logged = done == 1 or done % config.log_every == 0
             evaluated = config.eval_every > 0 and done % config.eval_every == 0
-            row = trainer.step(logged, interrupts.asked, look=evaluated)
+            # The last step has a row too, but one that goes when the run goes on: a longer run would not have it.
+            passing = done == config.steps and not logged and not evaluated
+            row = trainer.step(logged or passing, interrupts.asked, look=evaluated)
             stop = trainer.stop_agreed
             improved = evaluated and _take_evaluation(trainer, row)
-            if logged or evaluated:
-                writer.log(row)
-            observe(done, row if logged or evaluated else {})
+            if logged or evaluated or passing:
+                writer.log(row, passing)
+            seen = row if logged or evaluated or passing else {}
+            if writer.writes and (every := getattr(config, "sample_every", 0)) and done % every == 0:
+                seen = {**seen, SAMPLE: _glimpse(trainer)}
+            observe(done, seen)
             if improved or done % config.checkpoint_every == 0:
                 writer.save(trainer.checkpoint(run.hash), trainer.layout)
                 saved_at = done
@@ -180,6 +186,13 @@ def _train(
             writer.save(trainer.checkpoint(run.hash), trainer.layout)
     interrupted = stop and state.step < config.steps and not state.stopped_early
     return Outcome(weights_hash(trainer.device.download(trainer.params)), state.step, interrupted, state.stopped_early)
+
+
+def _glimpse(trainer: Trainer) -> str:
+    """What the model can do at this step, for whoever watches."""
+    family, params = trainer.family, trainer.device.download(trainer.params).copy()
+    model = family.model(trainer.config, params, trainer.constants)
+    return family.glimpse(model, trainer.device) if family.glimpse else ""
 
 
 def _begin(

@@ -18,6 +18,8 @@ from samebits.engine.table import Table
 class Writer:
     """Writes nothing: for a process that only computes."""
 
+    writes = False
+
     def __enter__(self) -> Self:
         return self
 
@@ -25,8 +27,8 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def log(self, row: Mapping[str, Any]) -> None:
-        """A row of metrics."""
+    def log(self, row: Mapping[str, Any], passing: bool = False) -> None:
+        """A row of metrics; a passing one goes when the run goes on."""
 
     def save(self, found: Checkpoint, layout: Layout) -> None:
         """A checkpoint."""
@@ -35,8 +37,11 @@ class Writer:
 class RunWriter(Writer):
     """Writes to a run folder, which is held (RunFolder.lock)."""
 
+    writes = True
+
     def __init__(self, run: RunFolder, columns: Sequence[str], state: TrainState) -> None:
         self.run, self._columns, self._length = run, columns, state.metrics_bytes
+        self._lasting: tuple[int, str] | None = None  # what of metrics.csv stays, where its last row is a passing one
 
     def __enter__(self) -> Self:
         run = self.run
@@ -58,12 +63,14 @@ class RunWriter(Writer):
         with suppress(OSError):
             self._opened.close()
 
-    def log(self, row: Mapping[str, Any]) -> None:
+    def log(self, row: Mapping[str, Any], passing: bool = False) -> None:
+        self._lasting = self._metrics.sync() if passing else None
         self._metrics.append(row)
         self._timing.append({"step": row["step"], "seconds": time.perf_counter() - self._started})
 
     def save(self, found: Checkpoint, layout: Layout) -> None:
         self.run.check_there()
-        found.state.metrics_bytes, found.state.metrics_sha256 = self._metrics.sync()
+        written = self._metrics.sync()
+        found.state.metrics_bytes, found.state.metrics_sha256 = self._lasting or written
         checkpoints.save(self.run.checkpoints, found, layout)
         checkpoints.prune(self.run.checkpoints, self.run.config.keep, found.state.best_step)

@@ -86,7 +86,7 @@ def rewritten(model: GraphModel, expression: str) -> dict[str, Any]:
         raise SamebitsError(
             f"the expression has {len(expression)} characters; it may have {MOST_EXPRESSION}; shorten it"
         )
-    found = model.rewrite([model.parse(expression)], workers=1)[0]
+    found = model.predict(expression, workers=1)
     verdicts = verdicts_of(model, found)
     steps = [
         {**drawn(tree), "text": text, "verdict": verdict, "instead": instead}

@@ -47,7 +47,13 @@ CASES = {
     "export to what": (["export", "run", "--to", "onnx"], "'onnx'", "safetensors"),
     "render": (["render", "run"], "run is a gpt run", "samebits eval run"),
     "circuit": (["circuit", "run"], "run is a gpt run", "samebits eval run"),
-    "against": (["eval", "run", "--against", "run"], "--against run", "leave it out"),
+    "against": (["eval", "run", "--against", "run"], "--against run", "name another"),
+    "judge what is not there": (["eval", "run", "--data", "none.txt"], "none.txt does not exist", "name one"),
+    "judge with unknown characters": (["eval", "run", "--data", "odd.txt"], "no token for '☺'", "--unknown drop"),
+    "unknown becomes unknown": (["eval", "run", "--data", "odd.txt", "--unknown", "☺"], "unknown is '☺'", "drop"),
+    "unknown alone": (["eval", "run", "--unknown", "drop"], "--unknown goes with --data", "leave it out"),
+    "judge too little": (["eval", "run", "--data", "letter.txt"], "at least 2 tokens", "give more"),
+    "data for another family": (["eval", "life", "--data", "odd.txt"], "--data is not for life", "leave it out"),
 }
 
 
@@ -57,6 +63,8 @@ def place(base):
     (base / "empty.txt").write_bytes(b"")
     (base / "binary.txt").write_bytes(b"abc\0def")
     (base / "latin.txt").write_bytes("café".encode("latin-1") * 99)
+    (base / "odd.txt").write_text("the ☺ weaver", encoding="utf-8")
+    (base / "letter.txt").write_text("t")
     (base / "short.txt").write_text("too short")
     (base / "folder").mkdir()
     return base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -123,3 +124,64 @@ def test_every_sample_s_rows_are_counted_whole_units_or_not(model, batch_size, u
     matrices = 12 * config.layers * config.width**2 + config.width * config.symbols
     counted = sum(m * k * n * count for m, k, n, count in products(config))
     assert counted == 3 * batch_size * config.context * matrices
+
+
+def judged(base, *words):
+    done = samebits_here("eval", "run", "--json", *words, cwd=base)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_json_has_the_numbers_themselves(base, model):
+    found = judged(base)
+    assert (found["task"], found["run"], found["checkpoint"]) == ("gpt", "run", "step-8")
+    batch = data.evaluation(model.config, data.load(model.config), True)
+    with Workers(1) as team:
+        wanted = evaluation.validate(model, batch, team)
+    assert {name: found["rows"][0][name] for name in ("loss", "perplexity", "accuracy")} == {
+        name: wanted[name] for name in ("loss", "perplexity", "accuracy")
+    }
+
+
+def test_any_text_has_a_loss_and_a_perplexity(base, model, tmp_path):
+    text = "The naïve weaver sang. " * 9
+    (tmp_path / "other.txt").write_text(text, encoding="utf-8")
+    loss = model.loss(text)
+    assert judged(base, "--data", tmp_path / "other.txt")["rows"][0]["loss"] == loss
+    # Against the logits: T tokens are read, the next one is predicted, and then the next stretch.
+    tokens, nats = model.vocabulary.encode(text), []
+    for start in range(0, len(tokens) - 1, model.config.context):
+        stretch = tokens[start : start + model.config.context + 1]
+        logits = model.logits(stretch[None, :-1])[0].astype(np.float64)
+        chances = np.exp(logits - logits.max(1, keepdims=True))
+        nats += (-np.log((chances / chances.sum(1, keepdims=True))[np.arange(len(stretch) - 1), stretch[1:]])).tolist()
+    assert len(nats) == len(tokens) - 1
+    assert loss == pytest.approx(np.mean(nats), rel=1e-5)
+
+
+def test_unknown_characters_are_dropped_or_replaced_on_request(base, model, tmp_path):
+    (tmp_path / "odd.txt").write_text("the ☺ weaver ☹ sang ☺", encoding="utf-8")
+    for wish, same in (("drop", "the  weaver  sang "), ("e", "the e weaver e sang e")):
+        found = judged(base, "--data", tmp_path / "odd.txt", "--unknown", wish)["rows"][0]
+        assert found["loss"] == model.loss(same)
+        assert "3 characters that the model does not know" in next(iter(found))
+    done = samebits_here("sample", "run", "--prompt", "t☺h", "--tokens", 1, "--unknown", "drop", cwd=base)
+    assert done.stdout.startswith("th"), done.stderr
+
+
+def test_any_two_runs_go_into_one_picture(base, tmp_path, monkeypatch):
+    shutil.copytree(base, tmp_path, dirs_exist_ok=True)
+    drawn = {}
+
+    def keep(path, lines, title, x, y):
+        drawn.update(lines)
+        return path
+
+    monkeypatch.setattr("samebits.cli.evaluate.plot_lines", keep)
+    done = samebits_here("eval", "run", "--against", "life", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "wrote run/plots/against.png"
+    assert set(drawn) == {"run: loss", "run: eval loss", "life: soft loss"}
+    cells = api.load(base / "life").config.batch_size * 9
+    steps, means = drawn["life: soft loss"]
+    assert steps.tolist() == [1]
+    assert means * cells == api.resume(base / "life", workers=1).metrics["soft_loss"][:1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 import torch
 
 import samebits as api
+from samebits.config import override
+from samebits.families.gpt import verbs
 from tests.helpers import samebits_here
 
-SCRIPT = Path(__file__).parents[3] / "docs/load_in_pytorch.py"
+SCRIPT = Path(api.__file__).parent / "families/gpt/load_in_pytorch.py"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def loader():
 def test_pytorch_gives_the_same_logits(base, tmp_path, loader):
     done = samebits_here("export", "run", "--to", "safetensors", "--out", tmp_path / "new/out", cwd=base)
     assert done.returncode == 0, done.stderr
-    files = ["model.safetensors", "config.json"]
+    files = ["model.safetensors", "config.json", "load_in_pytorch.py"]
     assert done.stdout.splitlines() == [f"wrote {tmp_path}/new/out/{name}" for name in files]
     model, theirs = api.load(base / "run"), loader.load(tmp_path / "new/out")
     tokens = np.random.default_rng(0).integers(0, model.config.symbols, (3, 16)).astype(np.int32)
@@ -56,15 +59,54 @@ def test_the_script_continues_a_prompt_as_greedy_sampling_does(base, tmp_path, l
     assert capsys.readouterr().out == f"The w{expected}\n"
 
 
-def test_byte_pairs_come_with_their_tokenizer(base, tmp_path, loader):
+@pytest.fixture(scope="module")
+def pairs(base, tmp_path_factory):
+    """A run of byte pairs, in documents that end: two texts of a folder."""
+    place = tmp_path_factory.mktemp("pairs")
+    (place / "texts").mkdir()
+    for name in ("a.txt", "b.txt"):
+        shutil.copy(base / "story.txt", place / "texts" / name)
+    settings = {"preset": "small", "steps": 8, "eval_every": 0, "tokenizer": "bpe", "vocab": 300, "workers": 1}
+    return api.train("gpt", out=place / "run", data=str(place / "texts"), **settings)
+
+
+def test_byte_pairs_come_with_their_tokenizer(pairs, tmp_path, loader, capsys):
     import tokenizers
 
-    settings = {"preset": "small", "steps": 1, "eval_every": 0, "tokenizer": "bpe", "vocab": 300, "workers": 1}
-    run = api.train("gpt", out=tmp_path / "run", data=str(base / "story.txt"), **settings)
-    paths = run.model.vocabulary.bpe
-    samebits_here("export", "run", "--out", "out", cwd=tmp_path)
+    run, paths = pairs, pairs.model.vocabulary.bpe
+    samebits_here("export", run.path, "--out", "out", cwd=tmp_path)
     made = tokenizers.Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
     assert (tmp_path / "out/tokenizer.json").read_bytes() == paths
     text = "The weaver wove a naïve cloth."
     assert made.encode(text).ids == run.model.vocabulary.encode(text).tolist()
-    assert loader.load(tmp_path / "out").config["vocabulary"] == "tokenizer.json"
+    loader.main(tmp_path / "out", text, count=3)
+    assert capsys.readouterr().out == f"{text}{run.model.generate(text, tokens=3, temperature=0)[0]}\n"
+
+
+@pytest.mark.parametrize("kind", ["characters", "byte pairs"])
+def test_transformers_load_the_hugging_face_layout_and_agree(kind, base, pairs, tmp_path):
+    import transformers
+
+    path = base / "run" if kind == "characters" else pairs.path
+    done = samebits_here("export", path, "--to", "hf", "--out", tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model, text = api.load(path), "The naïve weaver"
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    tokens = tokenizer(text, return_tensors="pt")["input_ids"]
+    assert tokens[0].tolist() == model.vocabulary.encode(text).tolist()
+    assert tokenizer.decode(tokens[0]) == text
+    ours = model.logits(tokens.numpy())
+    with torch.no_grad():
+        found = theirs(tokens).logits.numpy()
+    assert np.abs(ours).max() > 0.1
+    assert np.abs(found - ours).max() < 1e-4
+    assert model.vocabulary.end == theirs.config.eos_token_id
+
+
+def test_what_gpt_2_cannot_be_is_refused(base, tmp_path):
+    model = api.load(base / "run")
+    bare = api.GptModel(override(model.config, {"final_norm": False}), model.weights, model.constants)
+    with pytest.raises(api.SamebitsError, match="final_norm is false"):
+        verbs.export(bare, "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

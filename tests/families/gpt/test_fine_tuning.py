@@ -10,6 +10,7 @@ import pytest
 from samebits import api
 from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
+from samebits.errors import SamebitsError
 from tests.families.gpt.conftest import SMALL, WORDS
 from tests.helpers import samebits_here, sets, snapshot, weights_line
 
@@ -151,3 +152,25 @@ def test_training_stops_early_when_validation_no_longer_improves(base, tmp_path)
     assert api.load(tmp_path / "run", "best").weights.size
     again = samebits_here("resume", "run", cwd=tmp_path)
     assert weights_line(again.stdout) == weights_line(done.stdout)
+
+
+def test_unknown_characters_of_the_new_text_are_dropped_or_replaced(base, tmp_path):
+    text = (base / "story.txt").read_text(encoding="utf-8")
+    (tmp_path / "odd.txt").write_text(text.replace(".", "☺."), encoding="utf-8")
+    (tmp_path / "bees.txt").write_text(text.replace(".", "b."), encoding="utf-8")
+    every = {"preset": "small", "workers": 1, "steps": 3, "init_from": str(base / "run")}
+
+    def weights(name, **more):
+        return api.train("gpt", data=str(tmp_path / name), out=tmp_path / f"{name}-{len(more)}", **every, **more)
+
+    with pytest.raises(SamebitsError, match=r"no token for .☺..*--unknown drop"):
+        weights("odd.txt")
+    (tmp_path / "same.txt").write_text(text, encoding="utf-8")
+    assert weights("odd.txt", unknown="drop").weights_hash == weights("same.txt").weights_hash
+    assert weights("odd.txt", unknown="b", keep=2).weights_hash == weights("bees.txt").weights_hash
+    assert api.resume(tmp_path / "odd.txt-1", workers=1, steps=4).outcome.step == 4
+
+
+def test_unknown_needs_a_run_to_begin_with(base, tmp_path):
+    with pytest.raises(SamebitsError, match="unknown is 'drop'; it goes with init_from"):
+        api.train("gpt", preset="small", data=str(base / "story.txt"), out=tmp_path / "run", unknown="drop")

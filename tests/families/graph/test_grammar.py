@@ -4,11 +4,11 @@ import pytest
 
 from samebits.config import override
 from samebits.families import find_preset
-from samebits.families.graph.config import TASKS
 from samebits.families.graph.expressions import parse
 from samebits.families.graph.grammar import fits, said
 from samebits.families.graph.model import Rewriting
 from samebits.families.graph.series import SPLITS, expressions
+from samebits.families.graph.series import TASK_WORDS as TASKS
 from samebits.families.graph.verbs import judged
 
 OUTSIDE = {

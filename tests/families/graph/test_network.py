@@ -158,16 +158,16 @@ def constant_model(config, **head):
 def test_rewriting_ends_at_a_fixed_point_or_a_limit():
     config = override(find_preset("peano", "small"), {"most_steps": 7, "most_nodes": 20})
     tree = parse("(add 0 0)", 9)
-    still = constant_model(config).rewrite([tree])[0]
+    still = constant_model(config).predict([tree])[0]
     assert still.ended
     assert still.trees == [tree]
-    growing = constant_model(config, above=2).rewrite([parse("0", 9)])[0]  # S above every node, for ever
+    growing = constant_model(config, above=2).predict([parse("0", 9)])[0]  # S above every node, for ever
     assert not growing.ended
     assert [len(found.labels) for found in growing.trees] == [1, 2, 4, 8, 16, 32]
-    slow = constant_model(override(config, {"most_steps": 2}), above=2).rewrite([parse("0", 9)])[0]
+    slow = constant_model(override(config, {"most_steps": 2}), above=2).predict([parse("0", 9)])[0]
     assert not slow.ended
     assert len(slow.trees) == 3
-    gone = constant_model(config, action=1).rewrite([tree])[0]  # everything deleted: the root stays
+    gone = constant_model(config, action=1).predict([tree])[0]  # everything deleted: the root stays
     assert text_of(gone.trees[-1]) == "add"
 
 
@@ -220,22 +220,22 @@ NO_TREES = {
 }
 
 
-@pytest.mark.parametrize("verb", ["edits", "rewrite"])
+@pytest.mark.parametrize("verb", ["edits", "predict"])
 @pytest.mark.parametrize("case", NO_TREES)
 def test_what_is_no_tree_is_refused(case, verb):
     """Compiled code would read beside the arrays."""
     config = find_preset("boolean", "small")
     model = GraphModel(config, FAMILY.init(config, np.float32), {})
-    with pytest.raises(SamebitsError, match=r"trees\[1\] is .*; it must be a tree; make it with model\.parse"):
+    with pytest.raises(SamebitsError, match=r"(trees|expressions)\[1\] is .*; it must be a tree; make it with"):
         getattr(model, verb)([GOOD, NO_TREES[case]], 1)
     with pytest.raises(
-        SamebitsError, match=r"trees\[0\]: there is no operator or symbol 'nand' here; did you mean and"
+        SamebitsError, match=r"(trees|expressions)\[0\]: there is no operator or symbol 'nand' here; did you mean and"
     ):
         getattr(model, verb)([GOOD._replace(labels=["nand", "x", "not", "y"])], 1)
 
 
 def exact(config, run):
-    answers = run.model.rewrite([one.trees[0] for one in config], 1)
+    answers = run.model.predict([one.trees[0] for one in config], 1)
     return np.mean([a.ended and a.trees == one.trees for a, one in zip(answers, config, strict=True)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ import samebits as api
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
-from samebits.families.graph import userdata
+from samebits.families.graph import example, userdata
 from samebits.families.graph.data import load, pairs_of
-from samebits.families.graph.expressions import text_of
+from samebits.families.graph.expressions import parse, text_of
 from samebits.report.graphs import places
 from tests.helpers import samebits_here, snapshot, weights_line
 
@@ -57,7 +58,7 @@ def test_labels_heads_and_hash_follow_from_the_file(pairs):
 def test_user_pairs_are_learned(pairs, tmp_path):
     run = api.train("boolean", preset="small", data=str(pairs), steps=300, width=32, out=tmp_path / "run", workers=2)
     series = userdata.read(run.model.config).series["unseen"]
-    answers = run.model.rewrite([one.trees[0] for one in series], 1)
+    answers = run.model.predict([one.trees[0] for one in series], 1)
     assert np.mean([a.trees[-1] == one.trees[-1] for a, one in zip(answers, series, strict=True)]) > 0.8
 
 
@@ -237,3 +238,36 @@ def test_what_is_refused(name, trained, tmp_path):
 def test_a_drawn_tree_keeps_the_order_of_leaves_and_centres_parents():
     found = places([-1, 0, 1, 1, 0])
     assert found == [(1.25, 0), (0.5, 1), (0.0, 2), (1.0, 2), (2.0, 1)]
+
+
+def test_the_task_rewrite_is_for_pairs_of_ones_own(tmp_path):
+    (tmp_path / "mine.jsonl").write_text(lines(("(f a b)", "(done b a)"), ("(f b a)", "(done a b)"), split="train"))
+    for words in (("--data", "mine.jsonl"), ()):
+        run = f"run{len(words)}"
+        assert (
+            samebits_here("train", "rewrite", *SMALL, "--steps", 4, *words, "--out", run, cwd=tmp_path).returncode == 0
+        )
+    assert "your pairs of mine.jsonl, step-4" in samebits_here("eval", "run2", cwd=tmp_path).stdout
+    assert "rewrite, step-4" in samebits_here("eval", "run0", cwd=tmp_path).stdout
+    assert samebits_here("predict", "run2", "(f a a)", cwd=tmp_path).stdout.lstrip().startswith("0  (f a a)\n")
+    assert (
+        samebits_here("predict", "run0", "(not (not x))", cwd=tmp_path).stdout.lstrip().startswith("0  (not (not x))\n")
+    )
+
+
+def test_the_example_moves_negations_to_the_symbols_and_keeps_what_a_formula_says():
+    def value(tree, node, of):
+        label, below = tree.labels[node], [value(tree, child, of) for child in tree.children[node]]
+        if not below:
+            return of[label]
+        return not below[0] if label == "not" else all(below) if label == "and" else any(below)
+
+    rows = [json.loads(line) for line in example.pairs().splitlines()]
+    assert len(rows) > 150
+    for row in rows:
+        before, after = (parse(row[key], 50) for key in ("input", "target"))
+        for bits in product((False, True), repeat=3):
+            of = dict(zip("xyz", bits, strict=True))
+            assert value(before, 0, of) == value(after, 0, of), row
+        nots = [node for node, label in enumerate(after.labels) if label == "not"]
+        assert all(after.labels[after.children[node][0]] in "xyz" for node in nots), row

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from samebits import api
+from samebits.config import override
 from samebits.engine.rng import Purpose
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
@@ -19,8 +20,8 @@ from tests.helpers import samebits_here
 FAMILY = discover()["logic_ca"]
 
 
-def model_of(task):
-    config = find_preset(task, "small")
+def model_of(task, **settings):
+    config = override(find_preset(task, "small"), settings)
     return LogicModel(config, spread_params(FAMILY, config).astype(np.float32), FAMILY.constants(config))
 
 
@@ -31,8 +32,9 @@ def test_the_packed_circuit_is_the_hard_rollout(task):
         experiments = Experiments(model, team)
         start, steps = experiments.starts(1, experiments.size), model.config.ca_steps
         fire = fire_grid(model.config, experiments.rate, steps, experiments.size, Purpose.EVALUATION)
-        expected = model.rollout(start, steps, fire=fire, workers=team)[..., : model.config.target_channels]
-        np.testing.assert_array_equal(experiments.final(start, steps), expected)
+        expected = model.rollout(start, steps, fire=fire, workers=team, packed=False)
+        wanted = expected[..., : model.config.target_channels]
+        np.testing.assert_array_equal(experiments.final(start, steps), wanted)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +107,10 @@ def test_soft_frames_keep_every_channel_and_count_so(tmp_path, monkeypatch):
         verbs.render(model, tmp_path, steps=steps, soft=True, workers=1)
     assert list(tmp_path.iterdir()) == []
     assert len(verbs.render(model, tmp_path, steps=steps, workers=1)) == 2
+
+
+def test_published_figures_stand_beside_what_was_published_alone():
+    with Workers(1) as team:
+        assert all(row["published"] for row in verbs.report(model_of("letter"), team).rows)
+        own = model_of("letter", target=("....", ".##.", "...."))
+        assert not any(row["published"] for row in verbs.report(own, team).rows)

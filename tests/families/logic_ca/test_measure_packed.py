@@ -33,14 +33,14 @@ def test_packed_and_unpacked_agree(board):
         measure_packed.check_equal(board, 40, 5, team)
 
 
-def test_a_circuit_that_differs_is_refused(board):
+def test_a_circuit_that_differs_is_refused(board, monkeypatch):
     # One channel negated: an operation and its complement are numbers i and 15 − i.
     circuit = board.circuit
     ops = circuit.ops.copy()
     gate = max(circuit.outputs) - len(circuit.inputs)
     assert gate >= 0, "no output is a gate: draw another circuit"
     ops[gate] ^= 15
-    board.__dict__["circuit"] = replace(circuit, ops=ops)
+    monkeypatch.setattr(LogicModel, "circuit", replace(circuit, ops=ops))
     with Workers(1) as team, pytest.raises(SamebitsError, match="differ from the unpacked model"):
         measure_packed.check_equal(board, 40, 1, team)
 

@@ -159,19 +159,54 @@ def nothing(height, width):
     return np.empty((0, height, width), bool), np.empty((0, 4), np.int64)
 
 
-@pytest.mark.parametrize("boundary", ["periodic", "zeros"])
-def test_the_models_hard_rollout(boundary):
+def small_model(boundary):
     config = override(
         find_preset("checkerboard", "small"),
         {"height": 5, "width": 7, "boundary": boundary, "channels": 3, "kernels": 2, "update": (12, 6, 3)},
     )
     weights = spread_params(FAMILY, config, 0).astype(np.float32)
-    model = LogicModel(config, weights, FAMILY.constants(config))
+    return LogicModel(config, weights, FAMILY.constants(config))
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "zeros"])
+@pytest.mark.parametrize("trajectory", [True, False])
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_rollout_takes_the_packed_way_to_the_same_bytes(boundary, trajectory, asynchronous, monkeypatch):
+    model, grids = small_model(boundary), random_bits((3, 6, 67, 3))
+    fire = random_bits((5, 6, 67), seed=1) if asynchronous else None
+    given = {"steps": 5, "trajectory": trajectory, "fire": fire, "workers": 2}
+    wanted = model.rollout(grids, packed=False, **given)
+    monkeypatch.setattr(LogicModel, "_gate_by_gate", None)  # whoever calls it fails
+    for kind in (bool, np.int64, np.float64):
+        found = model.rollout(grids.astype(kind), **given)
+        assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes())
+
+
+def test_cells_in_between_are_not_packed():
+    model, grids = small_model("zeros"), np.full((1, 5, 7, 3), 0.5)
+    assert np.array_equal(model.rollout(grids, 1), model.rollout(grids, 1, packed=False))
+    assert not np.isin(model.rollout(grids, 1), (0, 1)).all()
+
+
+def test_a_rollout_is_of_the_weights_as_they_are_now():
+    model, grids = small_model("zeros"), random_bits((1, 5, 7, 3))
+    before, gates = model.rollout(grids, 2), len(model.circuit.ops)
+    model.weights[:] *= -1
+    after = model.rollout(grids, 2)
+    assert np.array_equal(after, model.rollout(grids, 2, packed=False))
+    assert not np.array_equal(after, before)
+    assert len(model.circuit.ops) != gates
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "zeros"])
+def test_the_models_hard_rollout(boundary):
+    model = small_model(boundary)
+    config, weights = model.config, model.weights
     circuit = full_circuit(config, weights.reshape(-1, 16), model.constants)
     grids = random_bits((3, 6, 67, 3))
     expected = reference.rollout(config, model.params, grids.astype(np.float64), 5, soft=False)
     with Workers(2) as team:
-        assert np.array_equal(model.rollout(grids, 5, workers=team), expected)
+        assert np.array_equal(model.rollout(grids, 5, workers=team, packed=False), expected)
         for one in (circuit, prune(circuit)):
             assert np.array_equal(packed.simulate(one, grids, 5, boundary == "periodic", team), expected)
         live = live_channels(circuit)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from samebits.checks import MOST
 from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.engine.family import Layout, Task
 from samebits.errors import SamebitsError
@@ -17,12 +18,24 @@ DROPOUT, SAMPLE = 7, 8  # purposes of our own draws, beside the engine's (rng.Pu
 class GptConfig(TrainConfig):
     """After randyGPT: pre-norm blocks, squared ReLU, no biases, no gains, an untied head."""
 
+    COSTS: ClassVar[dict[str, str]] = {
+        "context": "time, a little more than in proportion; memory, in proportion",
+        "width": "time and memory, by its square",
+        "layers": "time and memory, in proportion",
+        "vocab": "time and memory, in proportion, where the model is small",
+        "dropout": "some time",
+        "sample_every": "when small: the time to write some lines, each time",
+        "unit_samples": "nothing if the batch has units for every worker; larger units are a little faster",
+    }
+
     data: str = Field(
         "",
         description="a text file, a folder of them, or generated; empty: the Python standard library's source",
         json_schema_extra=OUTSIDE_HASH,
     )
-    tokenizer: Literal["char", "bpe"] = "char"
+    tokenizer: Literal["char", "bpe"] = Field(
+        "char", description="a token is a character, or a byte pair that was learned"
+    )
     vocab: int | None = Field(
         None, ge=2, le=65_536, description="symbols; bpe: how many to learn (default 2,000); char: read off the data"
     )
@@ -32,15 +45,25 @@ class GptConfig(TrainConfig):
 
     context: int = Field(ge=2, le=8192, description="tokens a sample")
     width: int = Field(ge=8, le=8192, description="numbers a token (D)")
-    heads: int = Field(ge=1, le=256)
-    layers: int = Field(ge=1, le=256)
+    heads: int = Field(ge=1, le=256, description="of attention; width is a multiple of it")
+    layers: int = Field(ge=1, le=256, description="blocks: attention, then the wide layer")
     final_norm: bool = Field(True, description="a norm before the head; the original has none")
     dropout: float = Field(0.0, ge=0, le=0.99, description="of the embeddings and of what each block adds")
     unit_samples: int = Field(2, ge=1, le=1024, description="samples computed together; the unit of work")
     init_from: str = Field("", description="a run whose weights training begins with", json_schema_extra=OUTSIDE_HASH)
+    unknown: str | None = Field(
+        None, description="with init_from: characters that its run does not know are dropped (drop), or become this one"
+    )
+    sample_every: int = Field(
+        0,
+        ge=0,
+        le=MOST,
+        description="show what it writes every so many steps; 0: never",
+        json_schema_extra=OUTSIDE_HASH,
+    )
 
-    weight_decay: float = Field(0.1, ge=0, le=1e6)
-    clip_norm: float = Field(1.0, ge=0, le=1e30)
+    weight_decay: float = Field(0.1, ge=0, le=1e6, description="AdamW: pull of the weights to 0, times the rate")
+    clip_norm: float = Field(1.0, ge=0, le=1e30, description="scale the gradient down to this norm; 0: off")
 
     @property
     def symbols(self) -> int:
@@ -51,6 +74,11 @@ class GptConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> GptConfig:
+        if self.unknown is not None and not self.init_from:
+            raise ValueError(
+                f"unknown is {self.unknown!r}; it goes with init_from: otherwise every character of the text gets a "
+                "token; leave it out"
+            )
         if self.width % self.heads:
             raise ValueError(f"width is {self.width}; it must be a multiple of heads, {self.heads}; change one of them")
         blocks = 12 * self.layers * self.width**2
@@ -113,7 +141,7 @@ TASKS = {
             "randy": "what full is, under randyGPT's name for it",
             **dict.fromkeys(("xs", "s", "ds", "m", "l", "deep", "xl"), "another of randyGPT's sizes"),
         },
-        summary="predicts the next character of a text: --data FILE, or Python's own library",
+        summary="predicts the next character of a text: yours, by --data FILE",
         expect="validation loss about 1.4 nats a character on Python source after 2,000 steps",
         checks=(_TINY, override(_TINY, {"final_norm": False, "dropout": 0.0, "heads": 1, "unit_samples": 1})),
         verify={"dropout": 0.1},

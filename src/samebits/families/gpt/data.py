@@ -26,7 +26,7 @@ from samebits.engine.source import read_source
 from samebits.errors import SamebitsError
 from samebits.families.gpt import text
 from samebits.families.gpt.text import Corpus
-from samebits.families.gpt.tokens import Vocabulary, characters, package, train_bpe
+from samebits.families.gpt.tokens import Vocabulary, characters, known_text, package, train_bpe
 
 if TYPE_CHECKING:
     from samebits.families.gpt.config import GptConfig
@@ -137,7 +137,7 @@ def kept(config: GptConfig, text_sha256: str, given: Vocabulary | None) -> Token
     found = read_cache(cache_key(config, text_sha256, given))
     if found is not None or given is None:
         return found
-    learned = read_cache(cache_key(config, text_sha256))
+    learned = None if config.unknown else read_cache(cache_key(config, text_sha256))
     return learned if learned and learned.vocabulary.sha256 == given.sha256 else None
 
 
@@ -170,7 +170,8 @@ def check_constants(config: GptConfig, found: Constants) -> None:
 
 def tokenise(config: GptConfig, corpus: Corpus, given: Vocabulary | None = None) -> Tokenised:
     """Characters are counted over the whole text; byte pairs are learned from the training part alone."""
-    train, validation, whole = split(corpus.documents, config.validation)
+    documents = known_text(given, corpus.documents, config.unknown)[0] if given is not None else corpus.documents
+    train, validation, whole = split(documents, config.validation)
     ended = len(corpus.documents) > 1
     if given is not None:
         known = given
@@ -243,22 +244,27 @@ def batch(config: GptConfig, data: Text, step: int) -> Batch:
 
 
 def evaluation(config: GptConfig, data: Text, full: bool) -> Batch:
-    """Validation windows side by side: all of them, so that every token but a document's first is predicted exactly
-    once; or `eval_samples` of the same, evenly spread."""
-    T, bounds = config.context, data.validation.bounds
+    """All validation windows, or `eval_samples` of them, evenly spread."""
+    return side_by_side(config, data.validation, None if full else config.eval_samples)
+
+
+def side_by_side(config: GptConfig, source: Part, most: int | None = None) -> Batch:
+    """Windows side by side: all of them, so that every token but a document's first is predicted exactly once; or
+    `most` of the same, evenly spread."""
+    T, bounds = config.context, source.bounds
     counts = -(-np.maximum(0, np.diff(bounds) - 1) // T)  # windows of each document, the last one maybe short
     document = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(document)) - (np.cumsum(counts) - counts)[document]
     starts, ends = bounds[document] + nth * T, bounds[document + 1]
-    if not full and config.eval_samples < len(starts):
-        some = (2 * np.arange(config.eval_samples) + 1) * len(starts) // (2 * config.eval_samples)
+    if most is not None and most < len(starts):
+        some = (2 * np.arange(most) + 1) * len(starts) // (2 * most)
         starts, ends = starts[some], ends[some]
     places = starts[:, None] + np.arange(T + 1)
     inside = places < ends[:, None]
-    tokens = data.validation.tokens[np.minimum(places, ends[:, None] - 1)].astype(np.int32)
+    tokens = source.tokens[np.minimum(places, ends[:, None] - 1)].astype(np.int32)
     tokens[~inside] = IGNORED
     inputs, targets = np.maximum(tokens[:, :-1], 0), tokens[:, 1:]
-    return as_batch(inputs, targets, -1, data.validation, int(inside[:, 1:].sum()))
+    return as_batch(inputs, targets, -1, source, int(inside[:, 1:].sum()))
 
 
 def as_batch(inputs: Array, targets: Array, step: int, source: Part, counted: int) -> Batch:
@@ -275,7 +281,7 @@ def cache_key(config: GptConfig, text_sha256: str, given: Vocabulary | None = No
     """Everything that decides the tokens."""
     parts: list[object] = [CACHE_FORMAT, text_sha256, config.validation, config.tokenizer]
     if given is not None:
-        parts += [given.sha256]
+        parts += [given.sha256, *([config.unknown] if config.unknown else [])]
     elif config.tokenizer == "bpe":
         parts += [config.vocab or DEFAULT_BPE, package().__version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -190,6 +190,7 @@ FAMILY = Family(
     canary={"data": GENERATED},
     probes={"sampled text": sampled},
     report=evaluation.report,
+    glimpse=verbs.glimpse,
     verbs={"sample": verbs.sample, "export": verbs.export},
     bench=Bench(
         flops=flops,

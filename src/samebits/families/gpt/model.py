@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from samebits.checks import array
+from samebits.checks import array, refuse
 from samebits.engine.arrays import Array
 from samebits.engine.device import Device
 from samebits.engine.family import Constants
 from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.workers import Workers
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
-from samebits.families.gpt import sampling
+from samebits.families.gpt import evaluation, sampling
 from samebits.families.gpt.config import GptConfig, layout
 from samebits.families.gpt.sampling import Settings
 from samebits.families.gpt.tokens import Vocabulary
@@ -24,7 +24,7 @@ from samebits.gpu.choose import device_for
 from samebits.report.notebook import model_card
 
 
-@dataclass
+@dataclass(eq=False)
 class GptModel:
     """`params` maps names to arrays; they are views into `weights`."""
 
@@ -41,6 +41,11 @@ class GptModel:
         """The model as a notebook shows it."""
         facts = {"context": self.config.context, "width": self.config.width, "layers": self.config.layers}
         return model_card("gpt", facts, self.weights.size, weights_hash(self.weights), self.params)
+
+    def __repr__(self) -> str:
+        config = self.config
+        shape = f"{config.layers} layers of width {config.width}, context {config.context}, {config.symbols} symbols"
+        return f"GptModel({shape}, {self.weights.size:,} weights)"
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -62,6 +67,14 @@ class GptModel:
         filled[:, : found.shape[1]] = found
         with device_for(device, workers) as used:
             return LOGITS[used.kind](self.config, used.upload(self.weights), filled, used)[:, : found.shape[1]]
+
+    def loss(self, text: str, workers: int | str | Workers = "auto") -> float:
+        """Nats a token, the mean over a text of two tokens or more: what training logs as `loss`. Its perplexity is
+        math.exp of it. Every token but the first is predicted once, from what precedes it in its stretch of context."""
+        if not isinstance(text, str):
+            raise refuse("text", text, "a text of two tokens or more")
+        with workers_for(workers) as team:
+            return evaluation.judge(self, [text], team, whole=0)["loss"]
 
     def generate(
         self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,

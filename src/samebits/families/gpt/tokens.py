@@ -23,6 +23,7 @@ END = "<|eos|>"  # ends a document; never made from these characters in a text
 CODEPOINTS, BPE, END_OF_DOCUMENT = "vocabulary.codepoints", "vocabulary.bpe", "vocabulary.end"  # names in checkpoints
 
 MOST_BPE = 65_536  # tokens fit 16 bits
+DROP = "drop"  # unknown characters: leave them out
 NAMED = 5  # unknown characters in a message
 CHARACTERS = 1 << 22  # encoded at once: bounds the memory
 PIECE, PIECES = 1 << 16, 64  # the same for byte pairs: characters of a piece at least, and pieces
@@ -165,10 +166,33 @@ def encode_characters(codepoints: Array, texts: Sequence[str]) -> Array:
             more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
             raise SamebitsError(
                 f"no token for {', '.join(unknown[:NAMED])}{more}; the vocabulary is the {len(codepoints)} characters "
-                "of the text it was made from; leave them out, or train with --set tokenizer=bpe"
+                "of the text it was made from; leave them out (--unknown drop), or train with --set tokenizer=bpe"
             )
         found.append(tokens.astype(narrow))
     return np.concatenate(found)
+
+
+def known_text(vocabulary: Vocabulary, texts: Sequence[str], unknown: str | None) -> tuple[list[str], int]:
+    """The texts with what has no token dropped, or replaced by the character `unknown`; and how many those were.
+
+    Without a wish the texts stay as they are, and encoding them says what is unknown. Byte pairs know every character.
+    """
+    points = vocabulary.codepoints
+    if unknown is None or points is None:
+        return list(texts), 0
+    known = {chr(point) for point in points.tolist()}
+    if unknown != DROP and unknown not in known:
+        raise refuse("unknown", unknown, f"{DROP}, or one of the {len(known)} characters the model knows",
+                     f"use --unknown {DROP}")  # fmt: skip
+    instead = "" if unknown == DROP else unknown
+    wrong = {ord(character): instead for character in set("".join(texts)) - known}
+    count = sum(text.count(chr(point)) for point in wrong for text in texts)
+    return [text.translate(wrong) for text in texts], count
+
+
+def said(unknown: str | None) -> str:
+    """What was done with unknown characters."""
+    return "dropped" if unknown == DROP else f"replaced by {unknown!r}"
 
 
 def package() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,7 +22,17 @@ MOST_NODES, MOST_LABELS = 400, 4096
 class GraphConfig(TrainConfig):
     """Labels and what each head can say follow from the task, or from --data (filled in when training begins)."""
 
-    rule: Literal["boolean", "peano", "arithmetic", "algebra", "derivative"] = Field(description="the teacher")
+    COSTS: ClassVar[dict[str, str]] = {
+        "expressions": "seconds at the start, and memory",
+        "width": "time, by its square",
+        "layers": "time, in proportion",
+        "sinkhorn": "when above 0: several times the time of a step",
+        "sinkhorn_steps": "time of the structural loss, in proportion",
+    }
+
+    rule: Literal["boolean", "peano", "arithmetic", "algebra", "derivative", "pairs"] = Field(
+        description="the teacher; pairs: none but your own pairs"
+    )
     operators: tuple[int, int] = Field(description="fewest and most operators of a training expression")
     larger: tuple[int, int] = Field(description="the same of the larger split; it must begin above")
     expressions: int = Field(2000, ge=1, le=1_000_000, description="training expressions; each gives a series of pairs")
@@ -60,6 +70,11 @@ class GraphConfig(TrainConfig):
         json_schema_extra=OUTSIDE_HASH,
     )
     data_hash: str | None = Field(None, description="filled in: what the pairs were when training began")
+
+    @property
+    def from_pairs(self) -> bool:
+        """Whether pairs teach it, a user's or the example's, and not the rules of a task."""
+        return self.data is not None or self.rule == "pairs"
 
     @property
     def kinds(self) -> int:
@@ -153,6 +168,9 @@ _DERIVATIVE = GraphConfig(
     firsts=("sin", "cos", "exp", "x", *DIGITS[1:]), **_COMMON,
 )  # fmt: skip
 
+# Labels, heads and the hash follow from the pairs.
+_REWRITE = GraphConfig(rule="pairs", operators=(1, 4), larger=(5, 8), expressions=100_000, steps=2000, **_COMMON)
+
 _SMALL = {
     "width": 16, "layers": 2, "expressions": 60, "steps": 200, "batch_size": 16, "eval_samples": 20, "unit_nodes": 32,
     "eval_every": 50, "checkpoint_every": 100, "log_every": 10, "warmup_steps": 0,
@@ -185,4 +203,7 @@ TASKS = {
     "arithmetic": _task(_ARITHMETIC, "evaluate + − × modulo 10, with bound symbols", "95 % of unseen terms exact"),
     "algebra": _task(_ALGEBRA, "simplify polynomials", "95 % of unseen terms exact"),
     "derivative": _task(_DERIVATIVE, "differentiate sums, powers, sin, cos, exp, log", "95 % of unseen terms exact"),
+    "rewrite": _task(
+        _REWRITE, "learn your own pairs of trees: --data pairs.jsonl", "as much as your pairs have in common"
+    ),
 }

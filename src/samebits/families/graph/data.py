@@ -162,7 +162,7 @@ def shuffled(store: Store, seed: int) -> Store:
 
 def series_of(config: GraphConfig, split: str, count: int) -> list[Series]:
     """Series of a split, from the task's generator or from the user's pairs."""
-    if config.data is None:
+    if not config.from_pairs:
         return split_series(config, split, count)
     return userdata.read(config).series[split][:count]
 
@@ -189,7 +189,7 @@ def random_store(config: GraphConfig) -> Store:
 
 
 def load(config: GraphConfig) -> GraphData:
-    if config.data is not None:
+    if config.from_pairs:
         userdata.read(config)  # says so where the file has changed, whatever was made of it before
     return _load(config)
 

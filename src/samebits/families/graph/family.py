@@ -19,7 +19,14 @@ from samebits.families.graph import data, gpu, network, reference, userdata, ver
 from samebits.families.graph.config import TASKS, GraphConfig, layout, parameter_total
 from samebits.families.graph.model import GraphModel
 
-MEAN_NODES = {"boolean": 7, "peano": 13, "arithmetic": 8, "algebra": 7, "derivative": 10}  # of a training graph
+MEAN_NODES = {
+    "boolean": 7,
+    "peano": 13,
+    "arithmetic": 8,
+    "algebra": 7,
+    "derivative": 10,
+    "pairs": 9,
+}  # of a training graph
 
 
 def init(config: GraphConfig, dtype: DTypeLike) -> Array:

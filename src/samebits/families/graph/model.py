@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
@@ -32,19 +34,23 @@ OPERANDS = {
 CHOICES: Mapping[str, Callable[..., Array]] = {"cpu": network.choices, "gpu": gpu.choices}
 
 
-@dataclass
+@dataclass(eq=False)
 class Rewriting:
     """What the network made of an expression: every tree on the way, the last being its answer."""
 
     trees: list[Tree]
     ended: bool  # False: the limit of steps or nodes came first
 
+    def __repr__(self) -> str:
+        first, last, count = self.texts[0], self.texts[-1], len(self.trees) - 1
+        return f"Rewriting({first} → {last}, {count} steps{'' if self.ended else ', not finished'})"
+
     @property
     def texts(self) -> list[str]:
         return [text_of(tree) for tree in self.trees]
 
 
-@dataclass
+@dataclass(eq=False)
 class GraphModel:
     """`params` maps names to arrays, views into `weights`."""
 
@@ -62,6 +68,11 @@ class GraphModel:
         facts = {"rule": self.config.rule, "width": self.config.width, "layers": self.config.layers}
         return model_card("graph network", facts, self.weights.size, weights_hash(self.weights), self.params)
 
+    def __repr__(self) -> str:
+        config = self.config
+        what = config.rule if config.data is None else f"pairs of {Path(config.data).name}"
+        return f"GraphModel({what}, {config.layers} layers of width {config.width}, {self.weights.size:,} weights)"
+
     def parse(self, text: str) -> Tree:
         """The tree of an expression; the task word is put above it where it is missing."""
         config = self.config
@@ -71,10 +82,9 @@ class GraphModel:
         for node, label in enumerate(tree.labels):
             self._check_label("expression", label)
             wanted, found = OPERANDS.get(label, 0), len(tree.children[node])
-            if config.data is None and label != "eval" and found != wanted:
+            if not config.from_pairs and label != "eval" and found != wanted:
                 raise SamebitsError(f"{label} has {found} operands in {text_of(tree, node)}; it takes {wanted}; fix it")
-        word = TASK_WORDS[config.rule]
-        if config.data is not None or tree.labels[0] == word:
+        if config.from_pairs or tree.labels[0] == (word := TASK_WORDS[config.rule]):
             return tree
         return parse(f"({word} {text_of(tree)})", config.most_nodes + 1)
 
@@ -92,13 +102,13 @@ class GraphModel:
         choices = CHOICES[device.kind](self.config, device.upload(self.weights), batch.arrays, device)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
 
-    def _check(self, trees: Sequence[Tree]) -> list[Tree]:
-        found = row("trees", trees, "a list of trees", "make them with model.parse")
+    def _check(self, trees: Sequence[Tree], name: str = "trees") -> list[Tree]:
+        found = row(name, trees, "a list of trees", "make them with model.parse")
         for number, tree in enumerate(found):
             if not is_tree(tree):
-                raise refuse(f"trees[{number}]", tree, "a tree", "make it with model.parse")
+                raise refuse(f"{name}[{number}]", tree, "a tree", "make it with model.parse")
             for label in tree.labels:
-                self._check_label(f"trees[{number}]", label)
+                self._check_label(f"{name}[{number}]", label)
         return found
 
     def _check_label(self, where: str, label: str) -> None:
@@ -106,11 +116,34 @@ class GraphModel:
         if label not in known:
             raise SamebitsError(f"{where}: there is no operator or symbol {shown(label)} here; {nearest(label, known)}")
 
-    def rewrite(
-        self, trees: Sequence[Tree], workers: int | str | Workers = "auto", device: str | Device = "cpu"
-    ) -> list[Rewriting]:
-        """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
-        found = [Rewriting([tree], False) for tree in self._check(trees)]
+    @overload
+    def predict(
+        self, expressions: str | Tree, workers: int | str | Workers = "auto", device: str | Device = "cpu"
+    ) -> Rewriting: ...
+
+    @overload
+    def predict(
+        self, expressions: list[str] | list[Tree], workers: int | str | Workers = "auto", device: str | Device = "cpu"
+    ) -> list[Rewriting]: ...
+
+    def predict(
+        self,
+        expressions: str | Tree | list[str] | list[Tree],
+        workers: int | str | Workers = "auto",
+        device: str | Device = "cpu",
+    ) -> Rewriting | list[Rewriting]:
+        """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`.
+
+        One expression, as a text or as the tree that `parse` makes of it; or a list of them, which run together.
+        """
+        if isinstance(expressions, str) or is_tree(expressions):
+            return self._predict([expressions], workers, device)[0]
+        return self._predict(expressions, workers, device)
+
+    def _predict(self, expressions: Any, workers: int | str | Workers, device: str | Device) -> list[Rewriting]:
+        given = row("expressions", expressions, "an expression, or a list of them", "write one such as (and x y)")
+        trees = [self.parse(one) if isinstance(one, str) else one for one in given]
+        found = [Rewriting([tree], False) for tree in self._check(trees, "expressions")]
         going = list(found)
         with device_for(device, workers) as used:
             for _ in range(self.config.most_steps):

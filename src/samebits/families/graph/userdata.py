@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from samebits import checks
 from samebits.config import override
 from samebits.errors import SamebitsError
+from samebits.families.graph import example
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.edits import DELETE, JOIN, no_edits, optimal_mapping, rounds
 from samebits.families.graph.expressions import Tree, from_graph, parse, text_of
@@ -29,15 +30,8 @@ class UserData(NamedTuple):
 
 def read(config: GraphConfig) -> UserData:
     """The file's series; an error where it is not what training began with."""
-    assert config.data is not None
-    name = config.data
-    try:
-        content = checks.path("data", name).read_bytes()
-    except OSError as error:
-        raise SamebitsError(
-            f"cannot read {name} ({error.strerror}); name a file of pairs with --data; if it has moved since a run "
-            "began: samebits resume DIR --set data=PATH"
-        ) from None
+    name = "the example's pairs" if config.data is None else config.data
+    content = example.pairs() if config.data is None else _contents(config.data)
     found = _parse(content, name, config.most_nodes)
     if config.data_hash is not None and found.digest != config.data_hash:
         raise SamebitsError(
@@ -47,9 +41,19 @@ def read(config: GraphConfig) -> UserData:
     return found
 
 
+def _contents(name: str) -> bytes:
+    try:
+        return checks.path("data", name).read_bytes()
+    except OSError as error:
+        raise SamebitsError(
+            f"cannot read {name} ({error.strerror}); name a file of pairs with --data; if it has moved since a run "
+            "began: samebits resume DIR --set data=PATH"
+        ) from None
+
+
 def prepare(config: GraphConfig) -> GraphConfig:
     """The labels and the hash of the user's pairs, and their path made absolute: resume finds them from anywhere."""
-    if config.data is None:
+    if not config.from_pairs:
         return config
     found = read(config)
     relabels, aboves, rights, firsts = found.made
@@ -57,7 +61,7 @@ def prepare(config: GraphConfig) -> GraphConfig:
         config,
         {
             "labels": found.labels, "relabels": relabels, "aboves": aboves, "rights": rights, "firsts": firsts,
-            "data": str(Path(config.data).expanduser().resolve()), "data_hash": found.digest,
+            "data": config.data and str(Path(config.data).expanduser().resolve()), "data_hash": found.digest,
         },
     )  # fmt: skip
 

@@ -23,12 +23,12 @@ SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
 SHOWN_ELSE = {"train": 3}  # … where a user's file is too small to hold anything back, …
 DRAWN_FROM = 40  # … the best to look at of so many: several steps, and an answer of a few nodes
 FEWEST_TREES, GOOD_SIZE = 4, 4
-STEPS_A_ROW = 4
+STEPS_A_ROW = 2  # a picture that can be read at the width of a page
 
 
 def copied(model: GraphModel, tree: Tree) -> Tree:
     """What copying the input would answer: the expression without task word and bindings."""
-    if model.config.data is None and tree.children[0]:
+    if not model.config.from_pairs and tree.children[0]:
         return subtree(tree, tree.children[0][-1])
     return tree
 
@@ -48,7 +48,7 @@ def report(model: GraphModel, device: Device) -> Report:
         if not series:
             continue
         wanted = [one.trees[-1] for one in series]
-        answers = model.rewrite([one.trees[0] for one in series], device=device)
+        answers = model.predict([one.trees[0] for one in series], device=device)
         followed = sum(ours.ended and ours.trees == one.trees for ours, one in zip(answers, series, strict=True))
         who: dict[str, list[Tree]] = {
             "network": [answer.trees[-1] for answer in answers],
@@ -62,17 +62,19 @@ def report(model: GraphModel, device: Device) -> Report:
                     "split": split,
                     "who": name,
                     "expressions": len(series),
-                    "exact": f"{100 * exact / len(series):.1f} %",
-                    "whole series": f"{100 * followed / len(series):.1f} %" if name == "network" else "",
-                    "mean edit distance": f"{mean_distance(trees, wanted):.3f}",
+                    "exact": exact / len(series),
+                    "whole series": followed / len(series) if name == "network" else None,
+                    "mean edit distance": mean_distance(trees, wanted),
                 }
             )
-    return Report(rows)
+    own = model.config.data
+    formats = {"exact": ".1%", "whole series": ".1%", "mean edit distance": ".3f"}
+    return Report(rows, formats, "" if own is None else f"your pairs of {Path(own).name}")
 
 
 def predict(model: GraphModel, text: str, device: str | Device = "cpu") -> tuple[Rewriting, str]:
     """The network's rewriting of one expression, and what to think of it."""
-    found = model.rewrite([model.parse(text)], device=device)[0]
+    found = model.predict(text, device=device)
     return found, judged(model.config, found)
 
 
@@ -80,7 +82,7 @@ def judged(config: GraphConfig, found: Rewriting) -> str:
     """Whether the rules come to the same, where there are rules and they are made for this expression."""
     if not found.ended:
         return "not finished: the limit of steps or nodes came first (most_steps, most_nodes)"
-    if config.data is not None:
+    if config.from_pairs:
         return ""
     if not fits(config, found.trees[0]):
         return f"do not rely on this: the network was trained on {said(config)}"
@@ -106,7 +108,7 @@ def render(model: GraphModel, folder: Path, seed: int = 0, device: str | Device 
     with device_for(device) as used:
         for split, count in shown.items():
             series = sorted(drawn_from[split], key=_dullness)[:count]
-            for one, found in zip(series, model.rewrite([one.trees[0] for one in series], device=used), strict=True):
+            for one, found in zip(series, model.predict([one.trees[0] for one in series], device=used), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(
                     [

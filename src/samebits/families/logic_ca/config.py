@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,10 +19,20 @@ POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself
 class LogicConfig(TrainConfig):
     """Sizes follow Miotti et al. 2025; layer lists give outputs only, their inputs follow from the rest."""
 
+    COSTS: ClassVar[dict[str, str]] = {
+        "height": "time and memory, in proportion",
+        "width": "time and memory, in proportion",
+        "channels": "time and memory, in proportion; kernels run for each of them",
+        "kernels": "time, in proportion",
+        "perceive": "time: gates × cells × channels × kernels × ca_steps",
+        "update": "time: gates × cells × ca_steps",
+        "ca_steps": "time and memory, in proportion",
+    }
+
     rule: Literal["life", "checkerboard", "grow"] = Field(description="what the automaton must learn to do")
-    height: int = Field(ge=3, le=4096)
-    width: int = Field(ge=3, le=4096)
-    boundary: Literal["periodic", "zeros"]
+    height: int = Field(ge=3, le=4096, description="cells; a picture to grow sets it")
+    width: int = Field(ge=3, le=4096, description="likewise")
+    boundary: Literal["periodic", "zeros"] = Field(description="the grid is a torus, or has zeros around it")
     channels: int = Field(ge=1, le=1024, description="bits a cell; channel 0 is what the loss looks at")
     kernels: int = Field(ge=1, le=1024, description="perceive kernels, all with the same wiring")
     perceive: tuple[int, ...] = Field(
@@ -31,7 +41,7 @@ class LogicConfig(TrainConfig):
     update: tuple[int, ...] = Field(
         min_length=1, max_length=MOST_LAYERS, description="gates of each update layer; the last has `channels`"
     )
-    ca_steps: int = Field(ge=1, le=10_000)
+    ca_steps: int = Field(ge=1, le=10_000, description="steps of the automaton before the loss looks")
     square: int = Field(2, ge=1, le=4096, description="checkerboard: side of a square")
     start: Literal["random", "centre", "zeros"] = Field("random", description="random bits, one full cell, or nothing")
     target: tuple[str, ...] = Field(
@@ -49,8 +59,8 @@ class LogicConfig(TrainConfig):
     wiring_seed: int = Field(23, ge=0, lt=2**63, description="23 draws the published wires")
     lanes: int = Field(32, ge=SUMS, le=1024, multiple_of=SUMS, description="most cells in a tile")
 
-    beta2: float = Field(0.99, ge=0, lt=1)
-    clip_element: float = Field(100.0, ge=0, le=1e30)
+    beta2: float = Field(0.99, ge=0, lt=1, description="AdamW: how long the mean of their squares remembers")
+    clip_element: float = Field(100.0, ge=0, le=1e30, description="clip each gradient element to ± this; 0: off")
 
     @property
     def target_channels(self) -> int:
@@ -196,7 +206,7 @@ TASKS = {
             "robust": override(_BOARD, _ROBUST),
             "small": override(_BOARD, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "steps": 20, "eval_every": 10}),
         },
-        summary="from random bits, 16×16 cells settle into squares of 2 within 20 steps",
+        summary="random bits on 16×16 cells settle into squares of 2",
         expect="hard loss 0 after about 250 of 500 steps",
         about={"robust": "learns from 6 of 10 wirings, not only from the default one"},
         checks=(_TINY, override(_TINY, {"boundary": "periodic", "ca_steps": 2, "batch_size": 1})),
@@ -206,7 +216,7 @@ TASKS = {
             "full": _ASYNC,
             "small": override(_ASYNC, {"update": (*[256] * 4, 128, 64, 32, 16, 8), "ca_steps": 20, "steps": 20}),
         },
-        summary="the same where each cell updates with probability 0.6 at every step",
+        summary="the same where a cell updates with chance 0.6 at each step",
         expect="hard loss 0 after about 400 of 800 steps",
         checks=(override(_TINY, {"fire_rate": 0.6}),),
     ),
@@ -230,7 +240,7 @@ TASKS = {
             "published": _LIZARD,
             "small": override(_LIZARD, {"channels": 16, "update": (64, 32, 16), "ca_steps": 8, "steps": 30}),
         },
-        summary="one cell grows into a picture in 12 steps: a lizard, or your own with --target",
+        summary="one cell grows into a picture: a lizard, or your --target",
         expect="hard loss 0 after about 1,900 of 3,500 steps",
         about={"published": "the recipe exactly as published"},
         one_batch=True,
@@ -242,7 +252,7 @@ TASKS = {
             "published": _LETTER,
             "small": override(_LETTER, {"channels": 16, "update": (72, 36, 32, 16), "ca_steps": 8, "steps": 30}),
         },
-        summary="an empty grid grows a picture in up to 8 colours, found from the border alone",
+        summary="an empty grid grows a picture of up to 8 colours",
         expect="hard loss 0 within 3,000 steps",
         about={"published": "the recipe exactly as published"},
         one_batch=True,

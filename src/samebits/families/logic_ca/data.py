@@ -143,10 +143,25 @@ def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
     return with_targets(config, data, grids, Purpose.BATCH, step)
 
 
+def evaluation_count(config: LogicConfig, full: bool) -> int:
+    """How many starts an evaluation has."""
+    if config.rule == "life" and (config.height, config.width) == (3, 3):
+        return LIFE_PATTERNS
+    if config.start != "random":
+        return 1
+    return max(64, config.eval_samples) if full else config.eval_samples
+
+
+def cells_judged(config: LogicConfig) -> dict[str, float]:
+    """Over how many cells, of how many channels, each loss of metrics.csv is a sum."""
+    cells = config.height * config.width * config.target_channels
+    batch, judged = float(config.batch_size * cells), float(evaluation_count(config, False) * cells)
+    return {"soft_loss": batch, "hard_loss": batch, "eval_soft_loss": judged, "eval_hard_loss": judged}
+
+
 def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
     """All 512 patterns for Life, the one start of a picture; otherwise random starts that training does not draw."""
     if data.patterns is not None:
         return as_batch(config, data.patterns.grids, data.patterns.targets, Purpose.EVALUATION, 0)
-    count = 1 if config.start != "random" else max(64, config.eval_samples) if full else config.eval_samples
-    grids = start_grids(config, count, Purpose.EVALUATION, 0)
+    grids = start_grids(config, evaluation_count(config, full), Purpose.EVALUATION, 0)
     return with_targets(config, data, grids, Purpose.EVALUATION, 0)

@@ -205,7 +205,7 @@ def bench_vectors(model: LogicModel, cell: Cell, size: tuple[int, int], steps: i
     start = np.zeros((1, *size, model.config.channels), np.float32)
     start[0] = draw.integers(0, 2, start.shape[1:])
     fire = (draw.random((steps, *size)) < model.config.fire_rate) if cell.asynchronous else None
-    states = model.rollout(start, steps, trajectory=True, fire=fire)[:, 0][..., list(cell.channels)]
+    states = model.rollout(start, steps, trajectory=True, fire=fire, packed=False)[:, 0][..., list(cell.channels)]
     flat = np.moveaxis(states, -1, 1).reshape(steps + 1, len(cell.channels), -1).astype(np.uint8)
     return flat, None if fire is None else fire.reshape(steps, -1).astype(np.uint8)
 

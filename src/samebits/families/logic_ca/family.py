@@ -116,7 +116,8 @@ def rolled_out(workers: Workers) -> list[Array]:
     fire = data.fire_masks(config, rng.Purpose.RENDER, 0, 6, 12 * 70).reshape(6, 12, 70)
     start = data.start_grids(config, 2, rng.Purpose.RENDER, 0)
     packed = simulate(model.circuit, start, 6, config.boundary == "periodic", workers, fire=fire)
-    return [model.rollout(start, 6, soft=soft, fire=fire, workers=workers) for soft in (True, False)] + [packed]
+    unpacked = (model.rollout(start, 6, soft, fire=fire, workers=workers, packed=False) for soft in (True, False))
+    return [*unpacked, packed]
 
 
 FAMILY = Family(
@@ -143,6 +144,7 @@ FAMILY = Family(
     ),
     summarise=summarise,
     model=LogicModel,
+    sums=("cell", data.cells_judged),
     probes={"rollouts of automata": rolled_out},
     report=verbs.report,
     verbs={"render": verbs.render, "circuit": circuit_verb, "export": export, "fpga": fpga},

@@ -28,7 +28,7 @@ def check_equal(model: LogicModel, side: int, steps: int, workers: Workers) -> N
     config = model.config
     start = np.random.default_rng(1).integers(0, 2, (1, side, side, config.channels)).astype(np.float32)
     found = simulate(model.circuit, start, steps, config.boundary == "periodic", workers)
-    wanted = {"unpacked model": model.rollout(start, steps, workers=workers)}
+    wanted = {"unpacked model": model.rollout(start, steps, workers=workers, packed=False)}
     if config.rule == "life":
         wanted["rule of Life"] = life_rollout(start, steps)
     for what, cells in wanted.items():
@@ -44,7 +44,7 @@ def unpacked_rate(model: LogicModel, side: int, steps: int, workers: Workers) ->
     """Cell updates per second of the model's own hard forward."""
     start = np.random.default_rng(0).integers(0, 2, (1, side, side, model.config.channels)).astype(np.float32)
     begin = time.perf_counter()
-    model.rollout(start, steps, workers=workers)
+    model.rollout(start, steps, workers=workers, packed=False)
     return side * side * steps / (time.perf_counter() - begin)
 
 

@@ -186,14 +186,16 @@ def simulate(
             f"the circuit reads channel {setup.placement.shifted[missing[0], 0]} but does not compute it; it can make "
             f"1 step, not {steps}; prune it to its live channels"
         )
-    frames = [grids_at(setup, 0, visible)]
+    # All at once: what does not fit into memory is then known before hours go by.
+    frames = np.empty((1 + steps // every if every else 0, *found.shape[:3], visible), np.uint8)
+    frames[:1] = grids_at(setup, 0, visible)
     stops = [*range(0, steps, every or max(1, steps)), steps]
     for start, stop in pairwise(stops):
         advance(setup, start, stop - start, workers)
         if every is not None and stop % every == 0:
-            frames.append(grids_at(setup, stop, visible))
+            frames[stop // every] = grids_at(setup, stop, visible)
     final = grids_at(setup, steps, C)
-    return final if every is None else (final, np.stack(frames))
+    return final if every is None else (final, frames)
 
 
 def throughput(circuit: Circuit, side: int, steps: int, workers: Workers) -> float:
@@ -210,13 +212,17 @@ def throughput(circuit: Circuit, side: int, steps: int, workers: Workers) -> flo
     return side * side * steps / (perf_counter() - begin)
 
 
+def are_bits(cells: Array) -> bool:
+    return bool(cells.dtype.kind == "b" or ((cells == 0) | (cells == 1)).all())
+
+
 def _check_grids(circuit: Circuit, grids: Array) -> Array:
     found, channels = np.asarray(grids), len(circuit.outputs)
     if found.ndim != 4 or found.shape[3] != channels or 0 in found.shape:
         raise SamebitsError(
             f"grids have shape {found.shape}; they must be (B, H, W, C) with C = {channels}, the circuit's channels"
         )
-    if not ((found == 0) | (found == 1)).all():
+    if not are_bits(found):
         raise SamebitsError("grids hold values that are neither 0 nor 1; a packed cell is one bit; round them first")
     return found.astype(np.uint8)
 

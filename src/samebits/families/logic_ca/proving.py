@@ -163,7 +163,7 @@ def _refused(model: LogicModel, what: str, example: CounterExample, channels: Se
     for position in range(POSITIONS):
         for channel in range(model.config.channels):
             grid[0, position // 3, position % 3, channel] = example.inputs[port_name(position, channel)]
-    after = model.rollout(grid, 1, workers=1)[0, 1, 1]
+    after = model.rollout(grid, 1, workers=1, packed=False)[0, 1, 1]
     confirmed = all(bool(after[channel]) == example.wanted[next_name(channel)] for channel in channels)
     told = (
         "as the model's own rollout confirms"

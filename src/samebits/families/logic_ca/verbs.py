@@ -33,7 +33,7 @@ def report(model: LogicModel, device: Device) -> Report:
     else:
         experiments.grow()
     title = "a random 10×10 square cleared at every step"
-    return Report(experiments.rows, curves, title, "step", "wrong cells", "robustness")
+    return Report(experiments.rows, curves=curves, title=title, x="step", y="wrong cells", plot="robustness")
 
 
 def render(

@@ -1,0 +1,93 @@
+"""Progress of training from Python: a bar at a terminal, in a notebook a line that renews itself, elsewhere nothing."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from samebits.config import TrainConfig
+from samebits.engine.family import Family
+from samebits.engine.train import SAMPLE, Observer
+
+SECONDS_BETWEEN_LOOKS = 0.25
+
+
+class Line:
+    """What a notebook shows: a bar and the newest figures."""
+
+    def __init__(self, step: int, total: int, note: str) -> None:
+        self.step, self.total, self.note = step, total, note
+
+    def __repr__(self) -> str:
+        return f"step {self.step}/{self.total}  {self.note}"
+
+    def _repr_html_(self) -> str:
+        return f'<progress value="{self.step}" max="{self.total}"></progress> <code>{html.escape(repr(self))}</code>'
+
+
+class NotebookView:
+    """Training in a notebook, on one line of its output."""
+
+    def __init__(self, total: int) -> None:
+        from IPython.display import display
+
+        self.total, self.start, self.began, self.last = total, 0, 0.0, 0.0
+        self.figures: dict[str, Any] = {}
+        self.handle = display(Line(0, total, "starting"), display_id=True)
+
+    def __call__(self, step: int, row: Mapping[str, Any]) -> None:
+        now = time.perf_counter()
+        if self.start == 0:
+            self.start, self.began = step, now  # the first step compiles
+        self.figures |= {name: value for name, value in row.items() if name != "step" and value is not None}
+        if step < self.total and now - self.last < SECONDS_BETWEEN_LOOKS:
+            return
+        self.last = now
+        parts = [f"{name} {value:.5g}" for name, value in self.figures.items()]
+        if step > self.start:
+            pace = (now - self.began) / (step - self.start)
+            parts += [f"{1e3 * pace:.1f} ms/step", f"{pace * (self.total - step):.0f} s left"]
+        self.handle.update(Line(step, self.total, "  ".join(parts)))
+
+
+def in_notebook() -> bool:
+    """Whether whoever called us is a notebook's kernel: IPython at a terminal has none."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+def with_samples(view: Observer, say: Callable[[str], None]) -> Observer:
+    """What the model writes on the way is said; the rest is for the view."""
+
+    def told(step: int, row: dict[str, Any]) -> None:
+        view(step, {name: value for name, value in row.items() if name != SAMPLE})
+        if SAMPLE in row:
+            say(f"--- step {step} ---\n{row[SAMPLE]}")
+
+    return told
+
+
+@contextmanager
+def watched(show: bool | None, family: Family, config: TrainConfig, observe: Observer | None) -> Iterator[Observer]:
+    """Tells the caller's function of every step, and shows it: if asked to, or unasked where somebody can see it."""
+    others: list[Observer] = [] if observe is None else [observe]
+
+    def tell(step: int, row: dict[str, Any]) -> None:
+        for one in others:
+            one(step, row)
+
+    if show is not False and in_notebook():
+        others.append(with_samples(NotebookView(config.steps), print))
+    elif show or (show is None and sys.stderr is not None and sys.stderr.isatty()):
+        from samebits.cli.common import ProgressView, work_of
+        from samebits.cli.terminal import say
+
+        with ProgressView(config.steps, work=work_of(family, config)) as view:
+            others.append(with_samples(view, say))
+            yield tell
+        return
+    yield tell
