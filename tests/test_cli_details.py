@@ -40,7 +40,8 @@ def test_the_first_line_claims_no_speed_and_the_others_do(capsys):
             view(step, {"step": step, "loss": 0.5})
     first, second, _ = capsys.readouterr().err.splitlines()
     assert first == "step 1/3  loss 0.5"
-    assert second.startswith("step 2/3  loss 0.5  ")
+    assert second.startswith("step 2/3  ")
+    assert "loss 0.5" in second
     for part in ("ms/step", "cells/s", "s left"):
         assert part in second
 
@@ -140,19 +141,36 @@ def test_a_narrow_terminal_cuts_metrics_and_neither_steps_nor_time_left(monkeypa
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
-    row = {"step": 50, **{f"a_metric_with_a_long_name_{i}": 0.123456 for i in range(6)}}
-    with ProgressView(1000) as view:
+    long = {f"a_metric_with_a_long_name_{i}": 0.123456 for i in range(6)}
+    row = {"step": 50, "grad_norm": 7.0, "loss": 0.5, "eval_loss": 0.25, **long}
+    with ProgressView(1000, ("tokens", 8.0)) as view:
         view(49, {})
         view(50, row)
         view.bar.refresh()
         shown = terminal.getvalue().splitlines()[-1]
     assert "50/1000" in shown
-    assert "a_metric_with_a_long_name_0 0.12346" in shown
+    for kept in ("ms/step", "tokens/s", "eval_loss 0.25"):
+        assert kept in shown
     assert "…" in shown
-    assert ":" in shown  # the time left, or -:--:--
+    assert "grad_norm" not in shown
     last = terminal.getvalue().splitlines()[-1]
-    assert "step 50/1000  a_metric" in last  # stays when the bar has gone
+    assert "step 50/1000  " in last  # stays when the bar has gone
     assert "a_metric_with_a_long_name_5 0.12346" in last
+    assert last.endswith("grad_norm 7")
+
+
+def test_the_time_left_is_judged_by_the_second_half_of_the_steps_and_the_newest_evaluation_stays(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
+    with ProgressView(1000) as view:
+        for step in range(1, 301):
+            now[0] += 10.0 if step <= 100 else 0.1  # slow at first: somebody else computed, too
+            view(step, {"step": step, "loss": 1.0} | ({"eval_loss": 0.5} if step == 150 else {}))
+        assert len(view.marks) < 200
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "100.0 ms/step" in last
+    assert "eval_loss 0.5" in last
+    assert last.endswith("1 min 10 s left")
 
 
 @pytest.mark.parametrize(

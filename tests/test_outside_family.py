@@ -17,7 +17,7 @@ from tests.wheels import install
 
 PROJECT = Path(__file__).parent / "outside"
 OURS = Path(package.__file__).parents[1]
-SOURCE_HASH = "from samebits.engine.kernel_cache import source_hash; print(source_hash())"
+SOURCE_HASH = "from samebits.engine.kernel_cache import kernel_hash; print(kernel_hash())"
 BARE = '[project]\nname = "bare"\nversion = "1"\n[project.entry-points."samebits.families"]\nbare = "bare:FAMILY"\n'
 
 

@@ -1,5 +1,6 @@
 """Machine code on disk: written by several at once, damaged, planted, on a full disk, in folders of others."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 
 from samebits.engine import cache_folder
 from samebits.engine.cache_folder import MARK, TAG, cache_bases, drop_old, hold, own_folder, read_sealed, write_sealed
-from samebits.engine.kernel_cache import KERNELS, CacheFile
+from samebits.engine.compiled import Compiled
+from samebits.engine.kernel_cache import KERNELS, PACKAGE, CacheFile, kernel_sources
+from samebits.families import discover
 from tests.helpers import TIMEOUT
 
 # Compiles two small kernels, or loads them; says how many had to be compiled.
@@ -188,3 +191,48 @@ def test_on_a_full_disk_kernels_are_compiled_and_that_is_said_once(tmp_path):
     assert told.count("CacheWarning") == 1
     assert str(tmp_path / "cache") in told
     assert not any((tmp_path / "cache").rglob("tmp*"))  # no rests
+
+
+def package_of(tmp_path, **modules):
+    folder = tmp_path / "ours"
+    for name, text in modules.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_machine_code_is_keyed_by_all_that_compiled_functions_can_be_made_from(tmp_path):
+    """… by modules that have any, and what these import, in whatever way, at whatever distance."""
+    folder = package_of(
+        tmp_path,
+        kernels="from ours.near import (\n    one,\n    two,\n)\n@kernel\ndef f(): pass\n",
+        near="import ours.far\n",
+        far="def g():\n    from ours.part import late\n",
+        part__late="LATE = 1\n",
+        emits="    @intrinsic\ndef h(): pass\n",
+        prints="from ours import kernels\n",
+    )
+    (folder / "part/__init__.py").write_text("")
+    names = {name for name, _ in kernel_sources(folder)}
+    assert names == {"ours.kernels", "ours.near", "ours.far", "ours.part", "ours.part.late", "ours.emits"}
+
+
+def test_what_imports_a_name_of_the_package_itself_may_be_made_from_anything(tmp_path):
+    folder = package_of(tmp_path, kernels="from ours import constant\n@routine\ndef f(): pass\n", prints="")
+    assert {name for name, _ in kernel_sources(folder)} == {"ours.kernels", "ours.prints"}
+
+
+def test_every_module_with_a_compiled_function_is_in_the_key_and_what_trains_or_prints_is_not():
+    discover()  # imports every family
+    found = {path for _, path in kernel_sources()}
+    compiled = {
+        Path(inspect.getfile(thing.py_func))
+        for name, module in list(sys.modules.items())
+        if name.startswith("samebits.")
+        for thing in vars(module).values()
+        if isinstance(thing, Compiled)
+    }
+    assert len(compiled) > 15
+    assert compiled <= found
+    assert not {PACKAGE / name for name in ("api.py", "cli/train.py", "engine/runfolder.py")} & found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from numba.core import event
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from samebits.cli.terminal import say
@@ -58,6 +59,7 @@ UnknownOption = Annotated[
 ]
 
 SECONDS_BETWEEN_LINES = 1.0
+MARKS = 100  # moments remembered of the steps seen, or a little more
 
 
 def settings_of(pairs: Iterable[str] | None, **named: Any) -> dict[str, Any]:
@@ -137,15 +139,18 @@ class ProgressView:
     def __init__(self, total: int, work: tuple[str, float] | None = None) -> None:
         self.silent = rank_and_size()[0] > 0  # of several processes one shows it
         self.work = work  # what a step works through, and how many of them
-        self.total, self.start, self.began, self.last_line = total, 0, time.perf_counter(), 0.0
+        self.total, self.start, self.last_line = total, 0, 0.0
+        self.marks: deque[tuple[int, float]] = deque()  # (step, when) of the second half of the steps seen
+        self.evaluated: dict[str, Any] = {}  # the newest
         self.bar: Progress | None = None
         self.line = ""  # what stays when the bar goes
         if sys.stderr.isatty() and not self.silent:
             # On a narrow terminal the note is cut, never the bar, the steps or the time left.
             rest = TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-            columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), rest)
+            left = TextColumn("{task.fields[left]}", style="progress.remaining")
+            columns = (BarColumn(bar_width=10), MofNCompleteColumn(), left, rest)
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True)
-            self.task = self.bar.add_task("training", total=total, note="starting")
+            self.task = self.bar.add_task("training", total=total, note="starting", left="")
 
     def __enter__(self) -> ProgressView:
         if self.bar:
@@ -167,29 +172,53 @@ class ProgressView:
         if self.silent:
             return
         if self.start == 0:
-            self.start, self.began = step, now  # the first step compiles
-        parts = [f"{name} {value:.5g}" for name, value in row.items() if name != "step" and value is not None]
-        if step > self.start:
-            pace = (now - self.began) / (step - self.start) * 1e3
-            parts += self._speed(pace)
-            if not self.bar:  # which has a column for it
-                parts.append(f"{pace * (self.total - step) / 1e3:.0f} s left")
+            self.start = step  # the first step compiles
+        pace = self._pace(step, now)
+        self.evaluated |= {name: value for name, value in row.items() if name.startswith("eval_") and value is not None}
+        parts, left = [], ""
+        if pace is not None:
+            parts += self._speed(1e3 * pace)
+            left = shown_seconds(pace * (self.total - step))
+        # What a narrow terminal cuts is the end.
+        shown = {**self.evaluated, **row}
+        last = {name: shown.pop(name) for name in ("lr", "grad_norm") if name in shown}
+        for name, value in (shown | last).items():
+            if name != "step" and value is not None:
+                parts.append(f"{name} {value:.5g}")
         note = "  ".join(parts)
         if row:
             self.line = f"step {step}/{self.total}  {note}"
         if self.bar:
             with suppress(OSError, ValueError):  # the terminal may be gone
-                self.bar.update(self.task, completed=step)
+                self.bar.update(self.task, completed=step, left=left)
                 if row:
                     self.bar.update(self.task, note=note)
         elif row and (step in (self.start, self.total) or now - self.last_line >= SECONDS_BETWEEN_LINES):
             self.last_line = now
-            say(self.line)
+            say(f"{self.line}  {left} left" if left else self.line)
+
+    def _pace(self, step: int, now: float) -> float | None:
+        """Seconds a step, evaluations included, over the second half of the steps seen: the first may be odd ones."""
+        if not self.marks or (step - self.marks[-1][0]) * MARKS >= step - self.start:
+            self.marks.append((step, now))
+        while len(self.marks) > 1 and self.marks[1][0] - self.start <= (step - self.start) / 2:
+            self.marks.popleft()
+        since, when = self.marks[0]
+        return (now - when) / (step - since) if step > since else None
 
     def _speed(self, pace: float) -> list[str]:
         """Milliseconds a step, and what they come to."""
         done = [f"{1e3 * self.work[1] / pace:,.0f} {self.work[0]}/s"] if self.work and pace > 0 else []
         return [f"{pace:.1f} ms/step", *done]
+
+
+def shown_seconds(seconds: float) -> str:
+    """12 s, 3 min 05 s or 2 h 07 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def work_of(family: Family, config: TrainConfig) -> tuple[str, float] | None:

@@ -20,11 +20,13 @@ from samebits.cli.common import (
     work_of,
 )
 from samebits.cli.launch import ProcessesOption, launch, without_processes
+from samebits.cli.sweep import train_sweep
 from samebits.cli.terminal import echo, say
 from samebits.cli.train import finish, interrupts
 from samebits.engine.cluster import launched
 from samebits.errors import SamebitsError
 from samebits.progress import with_samples
+from samebits.sweeping import SWEEP, reopen
 
 ResumeSetOption = Annotated[
     list[str] | None,
@@ -51,7 +53,10 @@ def resume(
     ] = False,
     processes: ProcessesOption = None,
 ) -> None:
-    """Continue a run exactly where its last checkpoint left it."""
+    """Continue a run exactly where its last checkpoint left it; or a sweep."""
+    if (folder / SWEEP).is_file():
+        train_sweep(reopen(folder), "auto")
+        return
     if processes is not None:
         api.open_run(folder)  # what is refused is refused once
         launch(processes, without_processes(sys.argv[1:]))

@@ -326,11 +326,9 @@ class Entries:
     def add(self, body: Any, args: tuple[Any, ...]) -> None:
         """Compile `body` for these arguments, or find it compiled."""
         kinds = (types.int64, *map(numba.typeof, args))
-        body.compile(kinds)
-        version = body.overloads[kinds]
-        if version.signature.return_type != types.none:
+        signature, address = body.entered(kinds)
+        if signature.return_type != types.none:
             raise TypeError(f"{body.py_func.__name__} returns something; what workers run must not")
-        address = version.library.get_pointer_to_function(version.fndesc.llvm_func_name)
         self._found[body] = np.append(self.of(body), [[kind(*args), address]], axis=0)
 
 

@@ -19,7 +19,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from samebits.engine.arrays import Array
-from samebits.engine.jit import WIDE_VECTORS, kernel, routine
+from samebits.engine.compiled import WIDE_VECTORS
+from samebits.engine.jit import kernel, routine
 from samebits.engine.simd import LANES, fused, move, prefetch
 
 # Of a tile: 24 registers of 512 bits hold its sums, or 8 of 256 bits; the textbook's 12 make LLVM spill, and half as

@@ -1,7 +1,8 @@
 """Where machine code is kept, in a folder of ours: the caches of other users of Numba in the same program are theirs.
 
-Numba's disk cache does not notice a changed callee in another file, so the folder is keyed by a hash of the sources, of
-ours and of every package that brings a family: a changed kernel can never be mixed with a stale one.
+Numba's disk cache does not notice a changed callee in another file, so the folder is keyed by a hash of all sources
+that compiled functions can be made from, of ours and of every package that brings a family: a changed kernel can never
+be mixed with a stale one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import fcntl
 import hashlib
 import os
 import pickle
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,14 +26,20 @@ from samebits.engine.cache_folder import cache_bases, drop_old, hold, own_folder
 KEPT_CACHES = 3
 KERNELS = "kernels-[0-9a-f]{16}"  # names of our folders
 PACKAGE = Path(__file__).resolve().parents[1]
+HAS_COMPILED = re.compile(r"^\s*@(kernel|routine|fragment|wrapping|intrinsic)\b", re.MULTILINE)
+IMPORT = re.compile(r"^[^\S\n]*(from|import) +(?P<module>[\w.]+)( +import +(?P<names>\([^)]*\)|.*))?", re.MULTILINE)
 FAMILIES = "samebits.families"  # the entry points by which a package brings a family
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """(name, file) of the sources that compiled functions, or the constants compiled into them, may come from."""
+    """(name, file) of all sources that decide bits: ours, and those of packages that bring a family."""
     for part in ("engine", "families", "distance", "bench"):
         for path in sorted((PACKAGE / part).rglob("*.py")):
             yield path.relative_to(PACKAGE).as_posix(), path
+    yield from outside_sources()
+
+
+def outside_sources() -> Iterator[tuple[str, Path]]:
     for name in sorted({entry.module.partition(".")[0] for entry in entry_points(group=FAMILIES)}):
         spec = find_spec(name)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -41,9 +49,54 @@ def sources() -> Iterator[tuple[str, Path]]:
             yield f"{name}.py", Path(spec.origin)
 
 
+def kernel_sources(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
+    """(name, file) of what compiled functions, or the constants compiled into them, may come from.
+
+    The modules that have any, and all that these import, and so on. What only trains, prints or draws is not among
+    them: a change there leaves machine code as it is.
+    """
+    files = {_module(path.relative_to(package), package.name): path for path in package.rglob("*.py")}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    wanted = [name for name, text in texts.items() if HAS_COMPILED.search(text)]
+    found: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found.add(name)
+            wanted += _imported(texts[name], files, package.name)
+    for name in sorted(found):
+        yield name, files[name]
+
+
+def _module(path: Path, package: str) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+def _imported(text: str, files: Mapping[str, Path], package: str) -> Iterator[str]:
+    """The modules among `files` that a source imports, anywhere in it. The package's own list of names is all of it."""
+    for statement in IMPORT.finditer(text):
+        module, names = statement["module"], re.findall(r"\w+", statement["names"] or "")
+        inside = [f"{module}.{name}" for name in names]
+        if module != package:
+            yield from (name for name in (module, *inside) if name in files)
+        else:
+            yield from inside if inside and all(name in files for name in inside) else files
+
+
 def source_hash() -> str:
+    """Of everything that decides a bit: what processes of a group must have in common."""
+    return _hash(sources())
+
+
+def kernel_hash() -> str:
+    """Of everything that machine code is made from."""
+    return _hash([*kernel_sources(), *outside_sources()])
+
+
+def _hash(files: Iterable[tuple[str, Path]]) -> str:
     digest = hashlib.sha256()
-    for name, path in sources():
+    for name, path in files:
         digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -51,7 +104,7 @@ def source_hash() -> str:
 def cache_folder() -> Path | None:
     """A folder that keeps this version's machine code; None where none can be written."""
     for base in cache_bases():
-        folder = own_folder(base, f"kernels-{source_hash()}")
+        folder = own_folder(base, f"kernels-{kernel_hash()}")
         if folder is not None:
             hold(folder)
             os.utime(folder)
@@ -78,7 +131,7 @@ class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  #
         return self._cache_path
 
 
-class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
 
@@ -115,13 +168,13 @@ class CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
     """Numba's cache of one function, in our folder. Where nothing more can be kept, all works without."""
 
-    _impl_class = _Implementation
+    _impl_class = Implementation
     full = False  # of all functions: the disk
 
-    def __init__(self, py_func: Any) -> None:
+    def __init__(self, py_func: Any, form: str) -> None:
         super().__init__(py_func)
         stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, stamp)
+        self._cache_file = CacheFile(self._cache_path, f"{self._impl.filename_base}.{form}", stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if KernelCache.full:

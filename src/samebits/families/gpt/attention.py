@@ -15,7 +15,7 @@ import math
 
 from samebits.engine.arrays import Array
 from samebits.engine.gemm import DEPTH, ROWS, next_width, round_up, stride, tile, tile_transposed
-from samebits.engine.jit import fragment, kernel, routine
+from samebits.engine.jit import kernel, routine
 from samebits.engine.simd import LANES, move
 from samebits.engine.softmax import softmax, softmax_backward
 
@@ -125,7 +125,7 @@ def softmax_rows_backward(dS: Array, P: Array, r: int) -> None:
         softmax_backward(dS, P, i * C, width)
 
 
-@fragment
+@routine
 def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int, scratch: Array) -> None:
     """y (T, D): its columns first … first + d; P (R, C) is kept. qkv (T, 3D) holds q, k, v side by side."""
     T = qkv.shape[0]
@@ -143,7 +143,7 @@ def attention_forward(y: Array, P: Array, qkv: Array, first: int, D: int, d: int
     copy_rows(y, first, o, 0, T, d, qkv.dtype.type(1))
 
 
-@fragment
+@routine
 def attention_backward(
     dqkv: Array, dy: Array, P: Array, qkv: Array, first: int, D: int, d: int, scratch: Array
 ) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from samebits.engine.arrays import Array
 from samebits.engine.elementary import log
 from samebits.engine.gemm import multiply_panels, multiply_transposed, transposed_size
-from samebits.engine.jit import fragment, kernel
+from samebits.engine.jit import kernel, routine
 from samebits.engine.rng import philox
 from samebits.engine.simd import dot, fused
 from samebits.engine.softmax import softmax_row
@@ -180,7 +180,7 @@ def apply_dropout(out: Array, dx: Array, mask: Array, scale: float) -> None:
         target[i] = source[i] * (dx.dtype.type(keep[i]) * dx.dtype.type(scale))
 
 
-@fragment
+@routine
 def forward(
     memory: Array, masks: Array, params: Array, panels: Array, inputs: Array, first_sample: int, drop: Dropout, z: Sizes
 ) -> None:
@@ -249,7 +249,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[float, int, int]:
     return loss, counted, hits
 
 
-@fragment
+@routine
 def backward(memory: Array, masks: Array, panels: Array, grads: Array, inputs: Array, drop: Dropout, z: Sizes) -> None:
     """From dloss/dlogits in work memory to the gradient of every parameter; grads (P,) is overwritten."""
     S, T = inputs.shape

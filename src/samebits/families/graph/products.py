@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from samebits.engine import gemm
 from samebits.engine.arrays import Array
+from samebits.engine.compiled import WIDE_VECTORS
 from samebits.engine.gemm import DEPTH, make_tile, stride
-from samebits.engine.jit import WIDE_VECTORS, routine
+from samebits.engine.jit import routine
 
 COLUMNS, ROWS = 64, 6
 tile, tile_row = make_tile(COLUMNS, False, ROWS), make_tile(COLUMNS, False, 1)

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from samebits.engine.jit import WIDE_VECTORS
+from samebits.engine.compiled import WIDE_VECTORS
 from samebits.engine.simd import I64, LANES, SUMS
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B
 

@@ -1,0 +1,55 @@
+"""samebits compare"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from samebits import api
+from samebits.cli.common import print_table
+from samebits.cli.terminal import echo
+from samebits.engine.runfolder import METRICS, RunFolder
+from samebits.errors import SamebitsError
+from samebits.report.comparison import plot_runs
+from samebits.report.plots import read_columns
+
+
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="two or more run folders", metavar="DIR DIR…")],
+    out: Annotated[Path, typer.Option("--out", help="the picture to write")] = Path("compare.png"),
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="a column of metrics.csv; default: what decides the best checkpoint")
+    ] = None,
+) -> None:
+    """Lay the curves of several runs over each other, and list where their configs differ."""
+    if len(folders) < 2 or len(set(folders)) < len(folders):
+        raise SamebitsError("compare needs at least two run folders, each once; name another one")
+    runs = {str(folder): api.open_run(folder) for folder in folders}
+    column = metric or f"eval_{next(iter(runs.values())).family.metrics.best}"
+    print_table(("key", *runs), differences(runs), "config, where it differs")
+    print_table(("run", "steps", f"best {column}", f"last {column}"), [_result(run, column) for run in runs.values()])
+    drawn = plot_runs(out, {name: run.path for name, run in runs.items()}, column)
+    if drawn is None:
+        raise SamebitsError(f"metric is {column}; none of these runs has measured it; see their {METRICS}")
+    echo(f"wrote {drawn}")
+
+
+def differences(runs: dict[str, RunFolder]) -> list[tuple[str, ...]]:
+    """(key, its value in each run) of all that is not the same in all; a key that a run's family lacks is empty."""
+    tables = [{"task": run.task, **run.config.model_dump(mode="json")} for run in runs.values()]
+    keys = dict.fromkeys(key for table in tables for key in table)
+    rows = [(key, *(str(table.get(key, "")) for table in tables)) for key in keys]
+    return [row for row in rows if len(set(row[1:])) > 1] or [("(none)", *("" for _ in tables))]
+
+
+def _result(run: RunFolder, column: str) -> tuple[str, ...]:
+    if not (run.path / METRICS).is_file():
+        return str(run.path), "0", "", ""
+    columns = read_columns(run.path / METRICS)
+    values = columns.get(column, np.zeros(0))
+    seen = values[np.isfinite(values)]
+    done = f"{columns['step'][-1]:.0f}" if len(columns["step"]) else "0"
+    return str(run.path), done, *((f"{seen.min():.5g}", f"{seen[-1]:.5g}") if seen.size else ("", ""))

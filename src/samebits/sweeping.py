@@ -1,0 +1,272 @@
+"""A sweep: the same task trained with every combination of some settings, side by side, one worker each.
+
+All that a sweep knows is in its folder: sweep.toml, and a run folder for every combination. So it can be stopped or
+killed at any moment, and the same command goes on. What is given up, stopped or best follows from the runs' metrics at
+fixed steps, never from who was faster: the result does not depend on the number of jobs.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samebits import api
+from samebits.conditions import Condition, condition_of
+from samebits.config import TrainConfig, parse_setting, read_toml, to_toml
+from samebits.engine import checkpoint as checkpoints
+from samebits.engine.family import Family
+from samebits.engine.params import weights_hash
+from samebits.engine.runfolder import CONFIG, METRICS
+from samebits.engine.train import latest_weights
+from samebits.errors import SamebitsError
+from samebits.report.plots import read_columns
+from samebits.side_by_side import Answer, Jobs
+
+SWEEP, TABLE, CURVES = "sweep.toml", "sweep.csv", "curves.png"
+MOST_RUNS = 10_000
+RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+RUNGS = (8, 4, 2)  # --halve looks after these parts of the steps
+WAITING, DONE, STOPPED, GIVEN_UP, FAILED = "waiting", "done", "stopped", "given up", "failed"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is trained, and how it is judged."""
+
+    path: Path
+    task: str
+    preset: str
+    runs: tuple[dict[str, Any], ...]  # settings of each
+    steps: int
+    condition: Condition | None
+    halve: bool
+    family: Family
+
+    @property
+    def judged_by(self) -> str:
+        return f"eval_{self.family.metrics.best}"
+
+    def folder(self, index: int) -> Path:
+        return self.path / f"{index:03d}"
+
+    def rungs(self) -> list[int]:
+        """The steps where runs are looked at; the last is the end."""
+        parts = [self.steps // part for part in RUNGS] if self.halve else []
+        return [*dict.fromkeys(step for step in parts if step > 0), self.steps]
+
+
+@dataclass
+class Standing:
+    """Where one run of a sweep stands."""
+
+    index: int
+    settings: dict[str, Any]
+    state: str = WAITING
+    step: int = 0
+    value: float = math.nan  # of what the sweep is judged by, the best so far
+    weights: str = ""
+    problem: str = ""
+
+
+def values_of(text: str) -> list[Any]:
+    """0..9, or values with commas between them, as --set takes them."""
+    if found := RANGE.fullmatch(text.strip()):
+        first, last = int(found[1]), int(found[2])
+        if last < first:
+            raise SamebitsError(f"{text} is a range that ends before it begins; write {last}..{first}")
+        if last - first >= MOST_RUNS:
+            raise SamebitsError(f"{text} has {last - first + 1} values; a sweep has at most {MOST_RUNS} runs")
+        return list(range(first, last + 1))
+    return [parse_setting(f"value={part}")[1] for part in text.split(",")]
+
+
+def combinations(choices: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    """Every combination, the last key changing fastest."""
+    for key, values in choices.items():
+        if len({repr(value) for value in values}) != len(values) or not values:
+            raise SamebitsError(f"{key} is {list(values)}; a sweep needs values, each once; leave out what is twice")
+    if (count := math.prod(len(values) for values in choices.values())) > MOST_RUNS:
+        raise SamebitsError(f"that makes {count} runs; a sweep has at most {MOST_RUNS}; take fewer values")
+    return tuple(dict(zip(choices, picked, strict=True)) for picked in itertools.product(*choices.values()))
+
+
+def plan(
+    task: str,
+    choices: Mapping[str, Sequence[Any]],
+    preset: str | None = None,
+    out: Path | None = None,
+    stop_when: str | None = None,
+    halve: bool = False,
+) -> Sweep:
+    """A sweep, every config of it checked; nothing is written yet."""
+    runs = combinations(choices)
+    configs: list[TrainConfig] = []
+    for settings in runs:
+        family, chosen, config = api.configure(task, preset, settings)
+        configs.append(config)
+    if len({config.steps for config in configs}) > 1 and halve:
+        raise SamebitsError("halve compares runs at the same steps, and these have different steps; leave one out")
+    condition = condition_of(stop_when, family) if stop_when else None
+    found = Sweep(Path(), task, chosen, runs, max(config.steps for config in configs), condition, halve, family)
+    if (halve or (condition and condition.column.startswith("eval_"))) and any(not c.eval_every for c in configs):
+        raise SamebitsError("eval_every is 0, so nothing is evaluated on the way; set eval_every")
+    if halve and any(config.eval_every > found.rungs()[0] for config in configs):
+        raise SamebitsError(
+            f"halve looks at step {found.rungs()[0]}, and eval_every is {configs[0].eval_every}; "
+            f"set eval_every to at most {found.rungs()[0]}, or train for more steps"
+        )
+    name = hashlib.sha256(_table(found).encode()).hexdigest()[:8]
+    return replace(found, path=out or api.RUNS / f"{task}-sweep-{name}")
+
+
+def _table(sweep: Sweep) -> str:
+    """sweep.toml: what makes two sweeps the same."""
+    condition = sweep.condition
+    text = f"{condition.column} {condition.sign} {condition.number!r}" if condition else ""
+    head = {"task": sweep.task, "preset": sweep.preset, "steps": sweep.steps, "stop_when": text, "halve": sweep.halve}
+    return to_toml({"sweep": {**head, "runs": [json.dumps(settings) for settings in sweep.runs]}})
+
+
+def begin(sweep: Sweep) -> None:
+    """Make the folder, or go on in it; one that holds anything else is refused."""
+    record = sweep.path / SWEEP
+    if record.is_file():
+        if record.read_text(encoding="utf-8") != _table(sweep):
+            raise SamebitsError(f"{sweep.path} is another sweep; choose another --out, or give the same command again")
+        return
+    if sweep.path.exists() and (not sweep.path.is_dir() or any(sweep.path.iterdir())):
+        raise SamebitsError(f"--out {sweep.path} exists and is not empty, and no sweep either; choose another name")
+    try:
+        sweep.path.mkdir(parents=True, exist_ok=True)
+        record.write_text(_table(sweep), encoding="utf-8")
+    except OSError as error:
+        raise SamebitsError(f"--out {sweep.path} cannot be written ({error.strerror}); choose another folder") from None
+
+
+def reopen(path: Path) -> Sweep:
+    """The sweep of a folder."""
+    table = read_toml(path / SWEEP).get("sweep")
+    try:
+        assert isinstance(table, dict)
+        runs = tuple(json.loads(text) for text in table["runs"])
+        family, _, _ = api.configure(table["task"], table["preset"], runs[0])
+        condition = condition_of(table["stop_when"], family) if table["stop_when"] else None
+        return Sweep(
+            path, table["task"], table["preset"], runs, table["steps"], condition, table["halve"], family
+        )  # fmt: skip
+    except (AssertionError, KeyError, TypeError, ValueError, IndexError):
+        raise SamebitsError(f"{path / SWEEP} was altered; put it back as samebits wrote it") from None
+
+
+def look(sweep: Sweep, index: int, until: int) -> Standing:
+    """Where a run stands, judged by its metrics up to a step."""
+    found = Standing(index, sweep.runs[index])
+    folder = sweep.folder(index)
+    saved = checkpoints.steps_saved(folder / "checkpoints") if (folder / CONFIG).is_file() else []
+    if not (saved and (folder / METRICS).is_file()):
+        return found
+    columns = read_columns(folder / METRICS)
+    stop = sweep.condition.first(columns, until) if sweep.condition else None
+    end = min(until, api.open_run(folder).config.steps) if stop is None else stop
+    seen = columns["step"] <= end
+    values = columns[sweep.judged_by][seen]
+    found.value = float(np.nanmin(values)) if np.isfinite(values).any() else math.nan
+    found.step = min(saved[-1], end)
+    if stop is not None and saved[-1] >= stop:
+        found.state = STOPPED
+    elif saved[-1] >= end:
+        found.state = DONE
+    return found
+
+
+def survivors(standings: Sequence[Standing]) -> set[int]:
+    """The better half at a rung, rounded up, and all that have reached what was asked; ties go to the earlier run."""
+    racing = [one for one in standings if one.state == DONE]
+    ranked = sorted(racing, key=lambda one: (math.isnan(one.value), one.value, one.index))
+    kept = {one.index for one in ranked[: math.ceil(len(ranked) / 2)]}
+    return kept | {one.index for one in standings if one.state == STOPPED}
+
+
+def write_table(sweep: Sweep, standings: Sequence[Standing]) -> Path:
+    """sweep.csv: a row a run."""
+    path = sweep.path / TABLE
+    keys = list(sweep.runs[0])
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["run", *keys, "state", "step", sweep.judged_by, "weights"])
+        for one in standings:
+            cells = (one.settings[key] for key in keys)
+            writer.writerow([f"{one.index:03d}", *cells, one.state, one.step, repr(one.value), one.weights])
+    return path
+
+
+def run_sweep(sweep: Sweep, jobs: int, watch: Callable[[Sequence[Standing]], None]) -> tuple[list[Standing], bool]:
+    """Train what is left of a sweep; where every run stands, and whether all of it is done.
+
+    `watch` is called now and then, also when nothing happened.
+    """
+    begin(sweep)
+    pool = Jobs(jobs)
+    standings = [Standing(index, settings) for index, settings in enumerate(sweep.runs)]
+    alive = set(range(len(standings)))
+    for rung in sweep.rungs():
+        _train_to(sweep, rung, alive, standings, pool, watch)
+        if pool.stopping:
+            break
+        if rung != sweep.steps:
+            kept = survivors([standings[index] for index in sorted(alive)])
+            for index in alive - kept:
+                if standings[index].state == DONE:
+                    standings[index].state = GIVEN_UP
+            alive = kept
+    for one in standings:
+        run = sweep.folder(one.index)
+        if one.state in (DONE, STOPPED, GIVEN_UP) and one.step in checkpoints.steps_saved(run / "checkpoints"):
+            one.weights = weights_hash(latest_weights(api.open_run(run), str(one.step))[0])
+    write_table(sweep, standings)
+    return standings, not pool.stopping
+
+
+def _train_to(
+    sweep: Sweep, rung: int, alive: set[int], standings: list[Standing], pool: Jobs,
+    watch: Callable[[Sequence[Standing]], None],
+) -> None:  # fmt: skip
+    """Bring all that are alive to a step."""
+    for index in alive:
+        standings[index] = look(sweep, index, rung)
+    left = [index for index in sorted(alive) if standings[index].state == WAITING]
+    condition = sweep.condition
+    shared = {
+        "task": sweep.task, "preset": sweep.preset, "until": rung,
+        "condition": (condition.column, condition.sign, condition.number) if condition else None,
+    }  # fmt: skip
+
+    def answered(number: int, answer: Answer) -> None:
+        index = left[number]
+        standings[index] = look(sweep, index, rung)
+        if "problem" in answer:
+            standings[index].state, standings[index].problem = FAILED, answer["problem"]
+
+    jobs = [{**shared, "settings": sweep.runs[index], "path": str(sweep.folder(index))} for index in left]
+    pool.run(jobs, answered, lambda: watch(standings))
+
+
+def progress(sweep: Sweep, index: int) -> tuple[int, float]:
+    """The step a run has logged last, and the newest of what it is judged by: for the eye, while it trains."""
+    try:
+        columns = read_columns(sweep.folder(index) / METRICS)
+    except (OSError, SamebitsError):  # not there yet, or half a line of it
+        return 0, math.nan
+    values = columns[sweep.judged_by]
+    seen = values[np.isfinite(values)]
+    return int(columns["step"][-1]) if len(columns["step"]) else 0, float(seen[-1]) if seen.size else math.nan

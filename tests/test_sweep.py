@@ -1,0 +1,210 @@
+"""Sweeps: the same bits as single runs, whatever the jobs; killed and gone on; halved; stopped where asked."""
+
+import csv
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from samebits import api
+from samebits.cli.compare import differences
+from samebits.cli.sweep import choices_of, job_count
+from samebits.conditions import Condition, condition_of
+from samebits.errors import SamebitsError
+from samebits.families import find_task
+from samebits.report.plots import read_columns
+from samebits.sweeping import DONE, GIVEN_UP, STOPPED, Standing, begin, plan, reopen, run_sweep, survivors, values_of
+from tests.helpers import TIMEOUT
+
+TINY = {"steps": [16], "eval_every": [2], "checkpoint_every": [4]}
+FAMILY = find_task("checkerboard")[0]
+
+
+def tiny(path, **choices):
+    how = {key: choices.pop(key) for key in ("stop_when", "halve") if key in choices}
+    return plan("checkerboard", choices | TINY, "small", path, **how)
+
+
+def silent(found):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("0..3", [0, 1, 2, 3]), ("-1..1", [-1, 0, 1]), ("0.03,0.05", [0.03, 0.05]), ("a", ["a"]), ("true", [True])],
+)
+def test_values(text, values):
+    assert values_of(text) == values
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((["lr"], None, None), "key=values"),
+        ((["lr=1", "lr=2"], None, None), "twice"),
+        (([], None, None), "nothing to vary"),
+        ((["lr=3..1"], None, None), "write 1..3"),
+        ((["lr=0..99999"], None, None), "at most 10000"),
+    ],
+)
+def test_choices_that_are_refused(words, told):
+    with pytest.raises(SamebitsError, match=told):
+        choices_of(*words)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "9999", ""])
+def test_a_number_of_jobs_that_is_refused(text):
+    with pytest.raises(SamebitsError, match="from 1 to"):
+        job_count(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"lr": [0.1, 0.1]}, "each once"),
+        ({"lr": [0.1, "much"]}, "lr is"),
+        ({"wirng_seed": [1]}, "wiring_seed"),
+        ({"stop_when": "eval_hard_loss"}, "a metric, a comparison and a number"),
+        ({"stop_when": "__import__('os') == 0"}, "a metric, a comparison and a number"),
+        ({"stop_when": "hardness < 1"}, "measures step"),
+        ({"stop_when": "eval_hard_loss < 1.2.3"}, "a metric, a comparison and a number"),
+    ],
+)
+def test_a_plan_that_is_refused_leaves_nothing_behind(changes, told, tmp_path):
+    with pytest.raises(SamebitsError, match=told):
+        tiny(tmp_path / "sweep", **changes)
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_halving_needs_an_evaluation_before_its_first_look(tmp_path):
+    with pytest.raises(SamebitsError, match="eval_every to at most 2"):
+        plan("checkerboard", {"lr": [0.1], "steps": [16], "eval_every": [4]}, "small", tmp_path, halve=True)
+
+
+def test_conditions():
+    found = condition_of(" eval_hard_loss<=1.5e1 ", FAMILY)
+    assert found == Condition("eval_hard_loss", "<=", 15.0)
+    assert found.holds({"eval_hard_loss": 15.0})
+    assert not any(found.holds(row) for row in ({}, {"eval_hard_loss": None}, {"eval_hard_loss": math.nan}))
+    assert not found.holds({"eval_hard_loss": 15.5})
+
+
+def test_the_better_half_stays_rounded_up_and_ties_go_to_the_earlier_run():
+    values = [3.0, 1.0, math.nan, 1.0, 2.0]
+    standings = [Standing(index, {}, DONE, value=value) for index, value in enumerate(values)]
+    assert survivors(standings) == {1, 3, 4}
+    assert survivors([*standings, Standing(5, {}, STOPPED, value=9.0)]) == {1, 3, 4, 5}
+    assert survivors(standings[:1]) == {0}
+    assert survivors([]) == set()
+
+
+def test_a_sweep_has_the_bits_of_single_runs_whatever_its_jobs(tmp_path):
+    """… halved and killed on the way."""
+    seeds = [0, 1, 2, 3]
+    one = tiny(tmp_path / "one", wiring_seed=seeds, halve=True)
+    found, finished = run_sweep(one, 1, silent)
+    assert finished
+    assert [run.state for run in found].count(DONE) == 1
+    assert sorted(run.step for run in found) == [2, 2, 4, 16]
+    two, finished = run_sweep(replace(one, path=tmp_path / "two"), 2, silent)
+    assert finished
+    assert [vars(run) for run in two] == [vars(run) for run in found]
+    again, _ = run_sweep(reopen(tmp_path / "one"), 2, silent)
+    assert [vars(run) for run in again] == [vars(run) for run in found]
+    best = next(run for run in found if run.state == DONE)
+    settings = {key: value for key, (value,) in TINY.items()}
+    alone = api.train("checkerboard", preset="small", out=tmp_path / "alone", wiring_seed=best.index, **settings)
+    assert alone.weights_hash == best.weights
+    for run in found:
+        if run.state == GIVEN_UP:  # a prefix of the single run: go on to its end
+            assert api.resume(tmp_path / f"one/{run.index:03d}").outcome.step == 16
+    with (tmp_path / "one/sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["weights"] for row in rows] == [run.weights for run in found]
+
+
+def test_a_run_stops_where_the_condition_first_holds(tmp_path):
+    sweep = tiny(tmp_path / "sweep", lr=[0.05, 0.06], stop_when="step >= 7")
+    found, _ = run_sweep(sweep, 2, silent)
+    logged = read_columns(tmp_path / "sweep/000/metrics.csv")["step"]
+    first = int(next(step for step in logged if step >= 7))
+    assert [(run.state, run.step) for run in found] == [(STOPPED, first)] * 2
+    assert [run.weights for run in run_sweep(sweep, 1, silent)[0]] == [run.weights for run in found]
+
+
+def test_another_sweep_or_a_strangers_folder_is_left_alone(tmp_path):
+    begin(tiny(tmp_path / "sweep", lr=[0.1]))
+    with pytest.raises(SamebitsError, match="another sweep"):
+        begin(tiny(tmp_path / "sweep", lr=[0.2]))
+    with pytest.raises(SamebitsError, match="no sweep either"):
+        begin(tiny(tmp_path, lr=[0.2]))
+    (tmp_path / "sweep/sweep.toml").write_text("[sweep]\ntask = 1\n")
+    with pytest.raises(SamebitsError, match="was altered"):
+        reopen(tmp_path / "sweep")
+
+
+def test_a_run_that_cannot_go_on_fails_alone(tmp_path):
+    sweep = tiny(tmp_path / "sweep", lr=[0.05, 0.06])
+    begin(sweep)
+    (tmp_path / "sweep/000").mkdir()
+    (tmp_path / "sweep/000/precious").write_text("mine")
+    found, finished = run_sweep(sweep, 2, silent)
+    assert finished
+    assert [run.state for run in found] == ["failed", DONE]
+    assert "not empty" in found[0].problem
+    assert (tmp_path / "sweep/000/precious").read_text() == "mine"
+
+
+def samebits_command(*words, **options):
+    command = [sys.executable, "-m", "samebits", *map(str, words)]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_or_killed_it_goes_on_to_the_same_end(number, tmp_path):
+    words = ("sweep", "checkerboard", "--preset", "small", "--set", "lr=0.05,0.06", "--set", "checkpoint_every=20")
+    words += ("--steps", 60, "--jobs", 2, "--out", tmp_path / "sweep")
+    begun = samebits_command(*words)
+    deadline = time.monotonic() + TIMEOUT
+    while not list(tmp_path.glob("sweep/*/checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(begun.pid, number)
+    out, told = begun.communicate(timeout=TIMEOUT)
+    if number == signal.SIGINT:
+        assert begun.returncode == 130, told
+        assert "samebits resume" in out
+    while subprocess.run(["pgrep", "-P", str(begun.pid)], check=False, capture_output=True).stdout:
+        time.sleep(0.1)
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:  # the children of a killed one leave by themselves
+        ended = samebits_command("resume", tmp_path / "sweep")
+        out, told = ended.communicate(timeout=TIMEOUT)
+        if "in use" not in out + told:
+            break
+        time.sleep(0.5)
+    assert ended.returncode == 0, told
+    with (tmp_path / "sweep/sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    alone = api.train("checkerboard", preset="small", out=tmp_path / "alone", lr=0.06, steps=60)
+    assert (rows[1]["state"], rows[1]["weights"]) == (DONE, alone.weights_hash)
+    assert (tmp_path / "sweep/curves.png").stat().st_size > 1000
+
+
+def test_compare_lists_what_differs(tmp_path):
+    for lr in (0.05, 0.06):
+        api.train("checkerboard", preset="small", out=tmp_path / f"{lr}", lr=lr, steps=4, eval_every=2)
+    runs = {name: api.open_run(tmp_path / name) for name in ("0.05", "0.06")}
+    assert differences(runs) == [("lr", "0.05", "0.06")]
+    done = samebits_command("compare", tmp_path / "0.05", tmp_path / "0.06", "--out", tmp_path / "both.png")
+    out, told = done.communicate(timeout=TIMEOUT)
+    assert done.returncode == 0, told
+    assert "best eval_hard_loss" in out
+    assert (tmp_path / "both.png").stat().st_size > 1000
+    alone = samebits_command("compare", tmp_path / "0.05")
+    assert "at least two" in alone.communicate(timeout=TIMEOUT)[1]
+    assert alone.returncode == 2
