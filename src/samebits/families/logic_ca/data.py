@@ -14,7 +14,7 @@ from samebits.families.logic_ca.config import LogicConfig, gate_count
 from samebits.families.logic_ca.pictures import to_bits
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
-FIRE, HARDEN = 4, 6  # purposes of our own draws, beside the engine's
+FIRE, HARDEN, REPAIR = 4, 6, 7  # purposes of our own draws, beside the engine's
 
 
 class Boards(NamedTuple):
@@ -72,7 +72,7 @@ def load(config: LogicConfig) -> LogicData:
 
 
 def random_grids(
-    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+    config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None
 ) -> Array:
     """`count` grids of random bits; sample i depends on i, not on how many are drawn."""
     height, width = size or (config.height, config.width)
@@ -80,9 +80,7 @@ def random_grids(
     return drawn.astype(np.float32).reshape(count, height, width, config.channels)
 
 
-def start_grids(
-    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
-) -> Array:
+def start_grids(config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None) -> Array:
     """Where the cells begin: random bits, one full cell in the middle, or nothing at all."""
     if config.start == "random":
         return random_grids(config, count, purpose, step, size)
@@ -94,7 +92,7 @@ def start_grids(
 
 
 def fire_masks(
-    config: LogicConfig, purpose: Purpose, step: int, ca_steps: int, cells: int, rate: float | None = None
+    config: LogicConfig, purpose: int, step: int, ca_steps: int, cells: int, rate: float | None = None
 ) -> Array:
     """(ca_steps, cells) uint8: who updates when. One mask for all channels and samples, soft and hard alike."""
     chance = config.fire_rate if rate is None else rate
@@ -126,12 +124,15 @@ def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose
     return Batch(Boards(grids, targets, fire, hard), len(grids), 1.0)
 
 
-def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
+def targets_of(config: LogicConfig, data: LogicData, grids: Array) -> Array:
+    """What should become of these starts."""
     if data.target is None:
-        targets = life_rollout(grids, config.ca_steps)
-    else:
-        targets = data.target[None].repeat(len(grids), axis=0)
-    return as_batch(config, grids, targets, purpose, step)
+        return life_rollout(grids, config.ca_steps)
+    return data.target[None].repeat(len(grids), axis=0)
+
+
+def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
+    return as_batch(config, grids, targets_of(config, data, grids), purpose, step)
 
 
 def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
@@ -150,3 +151,11 @@ def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
     count = 1 if config.start != "random" else max(64, config.eval_samples) if full else config.eval_samples
     grids = start_grids(config, count, Purpose.EVALUATION, 0)
     return with_targets(config, data, grids, Purpose.EVALUATION, 0)
+
+
+def repair_boards(config: LogicConfig, data: LogicData, count: int) -> tuple[Array, Array]:
+    """Starts and targets that the repaired circuit is judged by: `count` random ones, or all there are."""
+    if data.patterns is not None:
+        return data.patterns.grids, data.patterns.targets
+    grids = start_grids(config, count if config.start == "random" else 1, REPAIR, 0)
+    return grids, targets_of(config, data, grids)

@@ -14,7 +14,7 @@ from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, W
 from samebits.engine.params import views
 from samebits.engine.parts import Bench, Measurement, Peer
 from samebits.engine.workers import Workers
-from samebits.families.logic_ca import automaton, data, gates, gpu, reference, verbs
+from samebits.families.logic_ca import automaton, data, gates, gpu, reference, repair, verbs
 from samebits.families.logic_ca.boards import cut, sizes
 from samebits.families.logic_ca.circuit_report import circuit_verb
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
@@ -132,6 +132,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
+    finish=repair.finish,
     kernels={"cpu": Kernels(gradient, evaluate, pull_back), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
