@@ -3,6 +3,8 @@
 
 #define PARTS (CELLS / 32)  // of a block
 #define LANES (32 * WARPS)
+#define KEEPS 0  // what a cell does (data.py)
+#define TAKES 1
 #define CELL (LANE % 32)
 #define WARP (LANE / 32)
 
@@ -44,13 +46,14 @@ KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL f
     int cell = i % CELLS, c = i / CELLS;
     if (cell >= count) continue;
     int column = start + cell;
-    int keeps = fired && !fire[column % grid];
-    next[c * columns + column] = keeps ? state[c * columns + column] : values[outputs[c] * CELLS + cell];
+    int does = fired ? fire[column % grid] : TAKES;
+    float after = does == TAKES ? values[outputs[c] * CELLS + cell] : 0.0f;
+    next[c * columns + column] = does == KEEPS ? state[c * columns + column] : after;
   }
 }
 
-// Σ (y − target)² of every tile of a state.
-KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int goals, int columns) {
+// Σ (y − target)² of every tile of a state; adds: to what is there.
+KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int goals, int columns, int adds) {
   SHARED double board[32];
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
   double loss = 0.0;
@@ -62,7 +65,7 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
     }
     loss = loss + sum_lanes(board, sum);
   }
-  if (LANE == 0) rows[(i64)GROUP * stride] = loss;
+  if (LANE == 0) rows[(i64)GROUP * stride] = adds ? rows[(i64)GROUP * stride] + loss : loss;
 }
 
 // The adjoint of a cell in a block: a chain over those who read it, last first. It begins with nothing (0), with its first
@@ -82,7 +85,7 @@ DEVICE float from_readers(GLOBAL const float* adjoint, GLOBAL const float* value
 // The way back of one CA step, t: from the gradients of the next state to those of the cell's inputs, and the gates' sums.
 // back: (gates, 4) first block of the output, blocks of it, number, 0; readers: who reads a block, last first:
 // (out block, other block, 2 · number + side)
-KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* state, GLOBAL float* memory, GLOBAL float* adjoints, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* gate_levels, GLOBAL const int* readers, GLOBAL const int* reader_starts, GLOBAL const uchar* begins, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, long size, int count_gates, int last) {
+KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* state, GLOBAL float* memory, GLOBAL float* adjoints, GLOBAL const float* coef, GLOBAL const int* steps, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* gate_levels, GLOBAL const int* readers, GLOBAL const int* reader_starts, GLOBAL const uchar* begins, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, long size, int count_gates, int last, GLOBAL const float* following, int judged) {
   SHARED double board[LANES];
   SHARED float boards[4 * LANES];
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
@@ -93,7 +96,8 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
   if (last) {
     for (int i = LANE; i < channels * CELLS; i += LANES) {
       int cell = i % CELLS, c = i / CELLS, column = start + cell;
-      if (cell < count && fired && !fire[column % grid]) values[outputs[c] * CELLS + cell] = state[c * columns + column];
+      if (cell >= count || !fired || fire[column % grid] == TAKES) continue;
+      values[outputs[c] * CELLS + cell] = fire[column % grid] == KEEPS ? state[c * columns + column] : 0.0f;
     }
     BARRIER;
     double loss = 0.0;
@@ -117,8 +121,25 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
         total = patches_after[seats[start + cell] + c * CELLS];
         for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * cells + start + cell] + (p * channels + c) * CELLS];
         if (fired) total = total + passed_after[c * columns + start + cell];
+        if (judged && c < goals) {
+          float slope = following[c * columns + start + cell] - targets[c * columns + start + cell];
+          total = total + (slope + slope);
+        }
       }
       adjoint[outputs[c] * CELLS + cell] = total;
+    }
+    if (judged) {
+      double loss = 0.0;
+      for (int c = 0; c < goals; c++) {
+        double sum = 0.0;
+        for (int part = 0; part < PARTS; part++) {
+          int cell = 32 * part + CELL;
+          float slope = cell < count ? following[c * columns + start + cell] - targets[c * columns + start + cell] : 0.0f;
+          sum = FMA64((double)slope, (double)slope, sum);
+        }
+        loss = loss + sum_lanes(board, sum);
+      }
+      if (LANE == 0) losses[GROUP] = losses[GROUP] + loss;
     }
   }
   BARRIER;
@@ -126,9 +147,9 @@ KERNEL void backward_step(GLOBAL float* sums, GLOBAL double* losses, GLOBAL floa
     for (int i = LANE; i < channels * CELLS; i += LANES) {
       int cell = i % CELLS, c = i / CELLS, column = start + cell;
       if (cell >= count) continue;
-      int fires = fire[column % grid];
-      passed[c * columns + column] = fires ? 0.0f : adjoint[outputs[c] * CELLS + cell];
-      if (!fires) adjoint[outputs[c] * CELLS + cell] = 0.0f;
+      int does = fire[column % grid];
+      passed[c * columns + column] = does == KEEPS ? adjoint[outputs[c] * CELLS + cell] : 0.0f;
+      if (does != TAKES) adjoint[outputs[c] * CELLS + cell] = 0.0f;
     }
     BARRIER;
   }

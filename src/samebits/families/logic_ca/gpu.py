@@ -12,7 +12,7 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.logic_ca.automaton import to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import Boards
+from samebits.families.logic_ca.data import Boards, judged
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B, Program, compile_program
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
@@ -191,6 +191,7 @@ def gradient(
     for half in range(2):
         patches[half][plan.units : plan.units + 1] = 0
     run.begin(states)
+    counts = judged(config)
     coef, chances = coefficients(config, params, boards.hard, MARKED if boards.hard.size else SOFT, device)
     for t in range(steps - 1):
         run.step(states[t + 1], states[t], coef, t)
@@ -203,7 +204,7 @@ def gradient(
             run.levels.depth, tables["gates"], tables["gate_levels"], tables["readers"],
             tables["reader_starts"], tables["begins"], tables["outputs"], run.neighbours, run.seats, run.targets,
             run.tiles, fire, fired, run.channels, len(run.targets), run.grid, run.cells, run.columns,
-            run.levels.size, gate_count(config), int(t == steps - 1),
+            run.levels.size, gate_count(config), int(t == steps - 1), states[min(t + 1, steps - 1)], int(counts[t]),
         )  # fmt: skip
     return chances
 
@@ -225,21 +226,15 @@ def evaluate(
     for column, mode in enumerate((SOFT, HARD)):
         coef, _ = coefficients(config, params, boards.hard, mode, device)
         run.begin(states)
-        for t in range(config.ca_steps):
+        earlier = 0  # whether there are errors to add to
+        for t, counts in enumerate(judged(config)):
             run.step(states[(t + 1) % 2], states[t % 2], coef, t)
-        end = states[config.ca_steps % 2]
-        device.post(
-            run.kernels["squared_errors"],
-            plan.units,
-            32,
-            flat[column:],
-            rows.shape[1],
-            end,
-            run.targets,
-            run.tiles,
-            len(run.targets),
-            run.columns,
-        )
+            if counts:
+                device.post(
+                    run.kernels["squared_errors"], plan.units, 32, flat[column:], rows.shape[1], states[(t + 1) % 2],
+                    run.targets, run.tiles, len(run.targets), run.columns, earlier,
+                )  # fmt: skip
+                earlier = 1
 
 
 KERNELS = Kernels(gradient, evaluate, pull_back)

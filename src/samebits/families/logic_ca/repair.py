@@ -36,7 +36,7 @@ from samebits.families.logic_ca.repair_kernels import (
 )
 
 STARTS = 1024  # random ones that a circuit is judged by; training and evaluation draw others
-MASKS_OF_FIRE = 16  # where cells update at random
+MASKS_OF_FIRE = 32  # where cells update, or are cleared, at random
 FEW = 32  # starts that all variants are tried on: half of them wrong ones
 BEST = 64  # variants that are then tried on all starts
 HOPEFUL = 32  # variants no better than the circuit that get a second change
@@ -106,13 +106,13 @@ def cell_of(config: LogicConfig, wires: Mapping[str, Array]) -> tuple[Cell, Arra
 def trials_of(config: LogicConfig, loaded: data.LogicData) -> Trials:
     """What a circuit of this config is judged by: many starts, or the only ones there are."""
     boards = data.repair_boards(config, loaded, STARTS)
-    cells = config.height * config.width
-    masks = [data.fire_masks(config, data.REPAIR, i, config.ca_steps, cells) for i in range(MASKS_OF_FIRE)]
+    masks = [data.actions(config, data.REPAIR, i) for i in range(MASKS_OF_FIRE)]
     fire = np.stack(masks) if masks[0].size else np.zeros((0, 0, 0), np.uint8)
-    judged = np.zeros(config.ca_steps, np.uint8)
-    judged[-1] = 1
+    if len(fire) > len(boards[0]):  # one start, hurt in many places
+        repeated = np.arange(len(fire)) % len(boards[0])
+        boards = boards[0][repeated], boards[1][repeated]
     starts, targets = (np.ascontiguousarray(np.moveaxis(part, 3, 1), np.uint8) for part in boards)
-    return Trials(starts, targets, fire, judged, config.boundary == "periodic")
+    return Trials(starts, targets, fire, data.judged(config), config.boundary == "periodic")
 
 
 def best_change(search: Search, wrong: Array) -> Array | None:

@@ -21,12 +21,12 @@ from samebits.engine.jit import kernel, routine
 from samebits.engine.simd import SUMS
 from samebits.engine.sync import claim
 from samebits.families.logic_ca.circuit import PASS_A, PASS_B
+from samebits.families.logic_ca.data import KEEPS, TAKES
 from samebits.families.logic_ca.packed_kernels import NOTHING, ONE, copy, packed_gate
 
 VARIANTS = 64  # in a word
 BITS = 40  # of a count
 PASS = 128  # cells that the gates are run for at a time: their values stay in the cache
-KEEPS, TAKES, DIES = 0, 1, 2  # what a cell does at a step (data.Boards.fire)
 ALL = ~NOTHING
 
 
@@ -60,7 +60,7 @@ def plane_words(height: int, width: int) -> int:
 
 @kernel
 def vary(masks: Array, reads: Array, wire: Array, ops: Array, flips: Array, cell: Cell) -> None:
-    """Masks of the circuit `ops` (G,) and of its variants: flips (variants, f, 2), gate and operation; gate −1: none."""
+    """Masks of the circuit `ops` (G,) and of its variants: flips (variants, f, 2), gate and operation; −1: none."""
     for g in range(ops.size):
         for i in range(cell.first[g], cell.first[g] + cell.copies[g]):
             for k in range(4):
