@@ -29,6 +29,7 @@ DAMAGE_SIDE, DAMAGE_GRID = 10, 64
 ROBUST_STEPS, ROBUST_SETTLE = 4000, 200
 SOUPS, SOUP_SIDE, SOUP_STEPS = 4, 64, 100
 LARGE_LIFE, LARGE_LIFE_STEPS = 128, 300
+STAY_STEPS, HURTS = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -191,16 +192,30 @@ class Experiments:
 
     def grow(self) -> None:
         config = self.model.config
-        sizes = [(self.size, "0")]
-        if config.start == "centre":
-            sizes.append(((2 * config.height, 2 * config.width), "0"))
-        else:
-            sizes = [(self.size, "4-7 wrong bits in re-runs")]
-        for size, published in sizes:
+        numbers = range(config.pictures)
+        sizes = [self.size]
+        if config.start not in ("zeros", "random"):  # which find their place from the border
+            sizes.append((2 * config.height, 2 * config.width))
+        for size in sizes:
+            starts, wanted = self.starts(config.pictures, size), [wanted_picture(config, size, i) for i in numbers]
+            published = {"centre": "0", "zeros": "4-7 wrong bits in re-runs"}.get(str(config.start), "–")
             title = f"grown on {size[0]}×{size[1]}, {config.ca_steps} steps"
-            self.judge(
-                title,
-                self.final(self.starts(1, size), config.ca_steps),
-                wanted_picture(self.model.config, size),
-                published,
-            )
+            self.judge(title, self.final(starts, config.ca_steps), np.stack(wanted), published)
+            if config.loss_steps:
+                found = self.final(starts, STAY_STEPS)
+                self.judge(f"… and still there after {STAY_STEPS:,} steps", found, np.stack(wanted), "–")
+        if config.damage:
+            self.healing()
+
+    def healing(self) -> None:
+        """Hurt at many places, once; and then left alone."""
+        config, goal = self.model.config, wanted_picture(self.model.config, self.size)
+        start, late = self.starts(1, self.size), config.damage_after + STAY_STEPS
+        for steps in (config.ca_steps, late):
+            found = []
+            for place in random_rectangles(HURTS, self.size, config.damage, config.seed):
+                damage = np.zeros((steps, 4), np.int64)
+                damage[config.damage_after - 1] = place
+                found.append(self.final(start, steps, damage=damage)[0])
+            title = f"{HURTS} times a {config.damage}×{config.damage} square cleared after step {config.damage_after}"
+            self.judge(f"{title}, {steps:,} steps", np.stack(found), goal, "–")

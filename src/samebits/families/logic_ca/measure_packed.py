@@ -30,7 +30,8 @@ def check_equal(model: LogicModel, side: int, steps: int, workers: Workers) -> N
     found = simulate(model.circuit, start, steps, config.boundary == "periodic", workers)
     wanted = {"unpacked model": model.rollout(start, steps, workers=workers)}
     if config.follows_cells:
-        wanted[f"rule {config.rule}"] = rules.rollout(config.rule, start, steps)
+        name = "of Life" if config.rule == "life" else config.rule
+        wanted[f"rule {name}"] = rules.rollout(config.rule, start, steps)
     for what, cells in wanted.items():
         wrong = int((found != cells).sum())
         if wrong:

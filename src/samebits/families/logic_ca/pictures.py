@@ -61,9 +61,24 @@ LETTER = (
     "....WW....WW....",
     "................",
 )
+HEART = (
+    ".............",
+    ".............",
+    "...##...##...",
+    "..####.####..",
+    "..#########..",
+    "..#########..",
+    "..#########..",
+    "...#######...",
+    "....#####....",
+    ".....###.....",
+    "......#......",
+    ".............",
+    ".............",
+)
 FORMATS = ("PNG", "GIF", "BMP", "JPEG", "WEBP")  # not all that Pillow knows: some start other programs
 LARGEST_FILE = 64 << 20
-BUILT_IN = {"lizard": LIZARD, "letter": LETTER}
+BUILT_IN = {"lizard": LIZARD, "letter": LETTER, "heart": HEART}
 
 
 def read_target(text: str) -> tuple[str, ...]:

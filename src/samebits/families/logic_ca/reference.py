@@ -91,7 +91,7 @@ def rollout(
     soft: bool = True,
     fire: Array | None = None,
 ) -> Array:
-    """The state after `steps` steps. fire (steps, H·W): a cell keeps its state where it is 0, and dies where it is 2."""
+    """The state after `steps` steps. fire (steps, H·W): a cell keeps its state where it is 0, dies where it is 2."""
     return states(config, params, grids, steps, soft, fire)[-1]
 
 
