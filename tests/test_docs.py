@@ -30,7 +30,7 @@ from samebits.verify import canary
 from tests.helpers import TIMEOUT, samebits, samebits_here
 from tests.pages import PAGES, ROOT, items, prose
 
-SHORT = {"steps": 2, "expressions": 200, "most_steps": 3}  # where a config has these keys
+SHORT = {"steps": 2, "repair": 0, "expressions": 200, "most_steps": 3}  # where a config has these keys
 CANNOT_RUN = {
     "make test": "it is what runs this test",
     "make test-arm": "it downloads an ARM64 Python and emulates it",

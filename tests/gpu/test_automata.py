@@ -14,6 +14,8 @@ CASES = [
     ("life", {}),
     ("grow", {"ca_steps": 3}),
     ("letter", {"ca_steps": 2}),
+    ("grow", {"ca_steps": 4, "loss_steps": (1, 2, 4), "damage": 5, "damage_after": 2}),
+    ("checkerboard-async", {"ca_steps": 3, "loss_steps": (2, 3), "damage": 5, "damage_after": 1}),
 ]
 
 

@@ -116,6 +116,10 @@ class Family:
     # What else a family computes inside the promise, such as samples: (workers) → arrays on fixed inputs, by name.
     probes: Mapping[str, Callable[[Any], Sequence[Array]]] = field(default_factory=dict)
 
+    # Once, after the last step of the schedule: (config, constants, params, data, workers, tell) → other parameters, or
+    # None. Every process does it, on its CPU, so it is a function of these alone; `tell` takes a row for who watches.
+    finish: Callable[[Any, Constants, Params, Any, Any, Callable[[dict[str, Any]], None]], Params | None] | None = None
+
     # The optional parts.
     # (model, workers, perhaps options of its own, as data=): what `samebits eval` shows
     report: Callable[..., Report] | None = None

@@ -161,6 +161,7 @@ def _train(
 ) -> Outcome:
     """The loop. All of several processes go through it alike; what differs is who writes, and who is asked to stop."""
     config, state = run.config, trainer.state
+    trainer.told = lambda row: observe(state.step, row)
     stop = False
     with writer, interrupts:
         while state.step < config.steps and not stop and not state.stopped_early:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at
 from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Plan, Reduction
+from samebits.engine.workers import Workers, workers_for
 from samebits.errors import DeviceMemoryError, SamebitsError
 
 
@@ -43,6 +45,7 @@ class Trainer:
         self.state = TrainState()
         self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
         self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time
+        self.told: Callable[[dict[str, Any]], None] = lambda row: None  # how `finish` gets on
 
     def step(self, log: bool = False, stop: bool = False, look: bool = False) -> dict[str, Any]:
         """One optimiser step; its metrics, with those that cost extra only when the step is logged.
@@ -63,13 +66,26 @@ class Trainer:
         self.device.join()
         self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
         self.state.step = step + 1
-        if not (log or look) and self.device.waits_to_be_seen:
+        if not (log or look) and self.device.waits_to_be_seen and step + 1 != config.schedule_steps:
             return {"step": step + 1}
         loss, info = self._mean(losses, batch), self.optimiser.outcome()
         if not (math.isfinite(loss) and info.finite):
             self.state.step = step
             raise SamebitsError(self._not_finite(step, loss))
+        if step + 1 == config.schedule_steps:
+            self._finish()
         return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
+
+    def _finish(self) -> None:
+        """What the family does once its schedule is over."""
+        if self.family.finish is None:
+            return
+        device = self.device
+        with workers_for(device if isinstance(device, Workers) else "auto") as team:
+            arguments = self.config, self.constants, device.download(self.params), self.data, team, self.told
+            finished = self.family.finish(*arguments)
+        if finished is not None:
+            self.params[:] = finished
 
     def idle_ranks(self) -> int:
         """How many processes of the group have no part of the next step."""

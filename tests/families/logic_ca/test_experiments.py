@@ -82,6 +82,26 @@ def test_a_picture_is_wanted_in_the_middle_of_a_larger_grid():
     assert wide.sum() == to_bits(model.config.target).sum()
 
 
+def test_a_picture_that_should_stay_and_heal_is_tested_for_both(monkeypatch):
+    model = model_of("grow")
+    more = {"ca_steps": 12, "loss_steps": (10, 12), "damage": 5, "damage_after": 10}
+    model = LogicModel(override(model.config, more), model.weights, model.constants)
+    asked = []
+
+    def perfect(grids, steps, damage=None):
+        asked.append((steps, None if damage is None else np.flatnonzero(damage[:, 2]).tolist()))
+        return wanted_picture(model.config, grids.shape[1:3])[None].repeat(len(grids), axis=0)
+
+    with Workers(1) as team:
+        experiments = Experiments(model, team)
+        monkeypatch.setattr(experiments, "final", perfect)
+        experiments.grow()
+    assert [row["wrong cells"] for row in experiments.rows] == [0] * 6
+    assert [steps for steps, hurt in asked if hurt is None] == [12, 1000, 12, 1000]
+    assert {(steps, *hurt) for steps, hurt in asked if hurt is not None} == {(12, 9), (1010, 9)}
+    assert experiments.rows[-1]["of"] == 64 * 400
+
+
 def test_render_with_damage_and_asynchronous_cells(tmp_path):
     api.train("letter", preset="small", steps=2, workers=1, out=tmp_path / "run")
     options = ["--grid", "20x24", "--steps", 6, "--damage", "5x5@2-4", "--async", "--out", "pictures"]

@@ -7,7 +7,17 @@ from PIL import Image
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
-from samebits.families.logic_ca.pictures import BUILT_IN, COLOURS, check_rows, read_target, target_channels, to_bits
+from samebits.families.logic_ca import data
+from samebits.families.logic_ca.config import check_reach
+from samebits.families.logic_ca.pictures import (
+    BUILT_IN,
+    COLOURS,
+    check_rows,
+    read_target,
+    split,
+    target_channels,
+    to_bits,
+)
 
 
 def grow(target):
@@ -128,3 +138,75 @@ def test_a_decoder_that_speaks_of_cells_is_still_an_unreadable_image(tmp_path, m
 def test_colours_need_channels():
     with pytest.raises(SamebitsError, match="channels is 2; the target has 3 colour channels"):
         override(find_preset("letter", "small"), {"channels": 2, "kernels": 4, "update": (18, 9, 5, 3, 2)})
+
+
+def test_a_target_may_be_an_array_or_a_function():
+    ring = np.zeros((6, 7), bool)
+    ring[1:5, 1:6], ring[2:4, 2:5] = True, False
+    rows = (".......", ".#####.", ".#...#.", ".#...#.", ".#####.", ".......")
+    assert grow(ring).target == rows
+    assert (grow(ring).height, grow(ring).width) == (6, 7)
+    colours = np.zeros((4, 4, 3), int)
+    colours[1, 1:3] = (1, 0, 0), (0, 1, 1)
+    assert grow(colours).target == ("....", ".RC.", "....", "....")
+    disc = grow(lambda y, x: (y - 10) ** 2 + (x - 10) ** 2 < 30)  # on the grid of the preset
+    assert (disc.height, disc.width) == (20, 20)
+    assert disc.target[10][5:16] == "###########"
+    with pytest.raises(SamebitsError, match="an array"):
+        grow(np.full((4, 4), 0.5))
+
+
+def two_pictures(**more):
+    first, second = np.eye(6, dtype=bool), np.fliplr(np.eye(6, dtype=bool))
+    left, right = np.zeros((2, 6, 6), bool)
+    left[3, 2], right[3, 3:5] = True, True
+    return override(find_preset("grow", "small"), {"target": [first, second], "start": [left, right], **more})
+
+
+def test_several_pictures_grow_each_from_its_start(tmp_path):
+    config = two_pictures()
+    assert (config.height, config.width, config.pictures) == (6, 6, 2)
+    loaded = data.load(config)
+    for step in range(3):
+        boards = data.batch(config, loaded, step).arrays
+        assert boards.grids[0, ..., 5].sum() == 1 + step % 2
+        assert boards.targets[0, 0, 0, 0] == 1 - step % 2
+    both = data.evaluation(config, loaded, True).arrays
+    assert len(both.grids) == 2
+    np.testing.assert_array_equal(both.targets[0, ..., 0], np.eye(6))
+    assert data.start_grids(config, 1, 2, 0, (12, 12))[0, 6, 5].all()  # in the middle of a larger grid
+    path = tmp_path / "two.txt"
+    path.write_text("\n".join(config.target))
+    assert split(read_target(str(path))) == split(config.target)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"start": "centre"}, "target has 2 pictures and start is centre; each needs a start of its own"),
+        ({"start": ("######",) * 6}, "start has 1 pictures, target 2"),
+        ({"target": [np.eye(5, dtype=bool)] * 2}, "start is 6×6 cells; the target has 5×5"),
+        ({"target": [np.eye(5, dtype=bool), np.eye(6, dtype=bool)]}, "one picture is 6×6 cells, the first 5×5"),
+    ],
+)
+def test_pictures_and_starts_must_fit(more, message):
+    with pytest.raises(SamebitsError, match=message):
+        two_pictures(**more)
+
+
+def test_a_picture_out_of_reach_is_refused_with_the_steps_it_takes():
+    large = override(find_preset("grow", "full"), {"target": np.indices((64, 64)).sum(axis=0) % 2})
+    with pytest.raises(SamebitsError, match=r"ca_steps is 12; .* 64×64 cells needs at least 32 .* --set ca_steps=32"):
+        check_reach(large)
+    check_reach(override(large, {"ca_steps": 32}))
+    check_reach(override(large, {"target": np.indices((64, 64)).max(axis=0) == 40, "ca_steps": 40}))
+    dot = np.zeros((64, 64), bool)
+    dot[30:34, 30:34] = True
+    check_reach(override(large, {"target": dot}))  # far away nothing but background
+    with pytest.raises(SamebitsError, match="the first of loss_steps is 9"):
+        check_reach(override(large, {"target": np.eye(24, dtype=bool), "loss_steps": (9, 12)}))
+    with pytest.raises(SamebitsError, match="start is zeros on a torus"):
+        check_reach(override(large, {"start": "zeros"}))
+    letter = override(find_preset("letter", "full"), {"target": np.eye(40, dtype=bool)})
+    with pytest.raises(SamebitsError, match=r"ca_steps is 15; .* needs at least 20"):
+        check_reach(letter)

@@ -33,6 +33,7 @@ def neighbourhoods(grid, periodic):
 def loss(config, logits, wires, batch):
     grid = torch.tensor(batch.arrays.grids, dtype=torch.float64)
     targets = torch.tensor(batch.arrays.targets, dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
     for t in range(config.ca_steps):
         # (B, H, W, C, K, …): every kernel sees every channel
         x = neighbourhoods(grid, config.boundary == "periodic").unsqueeze(-2)
@@ -44,7 +45,9 @@ def loss(config, logits, wires, batch):
         for i in range(len(config.update)):
             x = layer(x, wires[f"update.{i}.wires"], logits[f"update.{i}.logits"])
         if batch.arrays.fire.size:
-            fired = torch.tensor(batch.arrays.fire[t].reshape(1, *grid.shape[1:3], 1) > 0)
-            x = torch.where(fired, x, grid)
+            does = torch.tensor(batch.arrays.fire[t].reshape(1, *grid.shape[1:3], 1))
+            x = torch.where(does == 0, grid, x) * (does != 2)
         grid = x
-    return ((grid[..., : targets.shape[-1]] - targets) ** 2).sum()
+        if t + 1 in (config.loss_steps or (config.ca_steps,)):
+            total = total + ((grid[..., : targets.shape[-1]] - targets) ** 2).sum()
+    return total

@@ -10,6 +10,8 @@
 #define SHARES (32 / SHARE)
 #define AT(place, quad) ((quad) * places + (place))  // in fours
 #define NUMBER(place, i) (4 * AT(place, (i) / 4) + (i) % 4)  // the i-th cell's
+#define KEEPS 0  // what a cell does (data.py)
+#define TAKES 1
 
 #ifdef IN_ROOM
 #define SPACE LOCAL
@@ -109,13 +111,14 @@ KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL f
     int cell = cell_of(i % COUNT), c = i / COUNT;
     if (cell >= count) continue;
     int column = start + cell;
-    int keeps = fired && !fire[column % grid];
-    next[c * columns + column] = keeps ? state[c * columns + column] : values[NUMBER(outputs[c], i % COUNT)];
+    int does = fired ? fire[column % grid] : TAKES;
+    float after = does == TAKES ? values[NUMBER(outputs[c], i % COUNT)] : 0.0f;
+    next[c * columns + column] = does == KEEPS ? state[c * columns + column] : after;
   }
 }
 
-// Σ (y − target)² of every tile of a state.
-KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int goals, int columns) {
+// Σ (y − target)² of every tile of a state; adds: to what is there.
+KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* state, GLOBAL const float* targets, GLOBAL const int* tiles, int goals, int columns, int adds) {
   SHARED double board[32];
   int start = tiles[GROUP], count = tiles[GROUP + 1] - start;
   double loss = 0.0;
@@ -127,7 +130,7 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
     }
     loss = loss + sum_lanes(board, sum);
   }
-  if (LANE == 0) rows[(i64)GROUP * stride] = loss;
+  if (LANE == 0) rows[(i64)GROUP * stride] = adds ? rows[(i64)GROUP * stride] + loss : loss;
 }
 
 // The adjoint of four cells of a block: d, and a chain over those who read it, last first; the first of them is `one`.
@@ -195,11 +198,11 @@ DEVICE float4 sum_gate(SPACE const float4* values, int places, GLOBAL const int4
 }
 
 // The way back of one CA step: from the gradients of the next state to those of the cell's inputs, and the gates' sums over the
-// group's cells (parts). next: the state after it; last: it is the last one, and the gradient is that of the loss. The first `most`
+// group's cells (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it. The first `most`
 // threads have blocks, level by level down to the inputs; meanwhile the others sum up the gates of the level above.
 // blocks: (rounds, width, 4) first reader, last, place of the adjoint (−1 − an input's number; or where nobody reads), what it
 // begins with: nothing (0), its first reader (1), what lies there (2). levels: (depth + 1, 4) rounds and gates of each, in order.
-KERNEL void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* steps, int rounds, int forward_width, GLOBAL const int* blocks, int width, int most, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* items, GLOBAL const int* readers, int outputs_at, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int places, int size, int count_gates, int last, ROOM room) {
+KERNEL void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* steps, int rounds, int forward_width, GLOBAL const int* blocks, int width, int most, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* items, GLOBAL const int* readers, int outputs_at, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int places, int size, int count_gates, int last, int judged, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
   int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels;
@@ -207,21 +210,20 @@ KERNEL void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL con
     int cell = cell_of(i % COUNT), c = i / COUNT, column = start + cell;
     float total = 0.0f;
     if (cell < count) {
-      if (last) {
-        if (c < goals) {
-          float slope = next[c * columns + column] - targets[c * columns + column];
-          total = slope + slope;
-        }
-      } else {
+      if (!last) {
         total = patches_after[seats[column] + c * CELLS];
         UNROLL
         for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * cells + column] + (p * channels + c) * CELLS];
         if (fired) total = total + passed_after[c * columns + column];
       }
+      if (judged && c < goals) {
+        float slope = next[c * columns + column] - targets[c * columns + column];
+        total = last ? slope + slope : total + (slope + slope);
+      }
       if (fired) {
-        int fires = fire[column % grid];
-        passed[c * columns + column] = fires ? 0.0f : total;
-        if (!fires) total = 0.0f;
+        int does = fire[column % grid];
+        passed[c * columns + column] = does == KEEPS ? total : 0.0f;
+        if (does != TAKES) total = 0.0f;
       }
     }
     values[NUMBER(outputs_at + c, i % COUNT)] = total;

@@ -8,7 +8,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.family import Constants
 from samebits.engine.workers import Workers
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
-from samebits.families.logic_ca.data import Boards
+from samebits.families.logic_ca.data import Boards, judged
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients, training_coefficients
 from samebits.families.logic_ca.kernels import Automaton, Backward, Tiles, forward_worker, gradient_worker
 from samebits.families.logic_ca.program import compile_program
@@ -91,10 +91,12 @@ def gradient(
     neighbours = neighbour_columns(samples, height, width, periodic)
     workers.post(
         gradient_worker, workers.counters(units), workers.counters(units), workers.schedule, sums, losses, states,
-        scratch.per_worker("values", program.full_size, dtype),
+        scratch.per_worker("values", program.full_size + lanes, dtype),
         scratch.per_worker("adjoint", program.adjoint_size, dtype),
         Automaton(program, coef, neighbours, boards.fire, config.ca_steps, lanes),
-        Backward(patches, passed, seats(plan, samples, height, width, periodic, channels, lanes), targets),
+        Backward(
+            patches, passed, seats(plan, samples, height, width, periodic, channels, lanes), targets, judged(config)
+        ),
         _tiles(plan, samples, height, width, periodic),
     )  # fmt: skip
     return probabilities

@@ -102,33 +102,39 @@ def full_circuit(config: LogicConfig, logits: Array, wires: Mapping[str, Array])
     """Every gate as the operation with its largest logit, the first among equals; perceive gates once per channel."""
     C, K = config.channels, config.kernels
     kinds = np.argmax(logits.reshape(-1, 16), axis=1).astype(np.uint8)
-    starts = np.cumsum([0, *(K * gates for gates in config.perceive)])
     node = POSITIONS * C
-    ops, firsts, seconds = [], [], []
+    firsts, seconds = [], []
     seen = np.empty((C, config.perceive[-1], K), np.int64)
     for k in range(K):
         below = np.arange(POSITIONS * C).reshape(POSITIONS, C)
         for i, gates in enumerate(config.perceive):
             a, b = wires[f"perceive.{i}.wires"]
-            first = int(starts[i]) + k * gates
-            ops.append(np.repeat(kinds[first : first + gates], C))
             firsts.append(below[a].ravel())
             seconds.append(below[b].ravel())
             below = node + np.arange(gates * C).reshape(gates, C)
             node += gates * C
         seen[:, :, k] = below.T
     line = np.concatenate([CENTRE * C + np.arange(C), seen.ravel()])
-    first = int(starts[-1])
     for i, gates in enumerate(config.update):
         a, b = wires[f"update.{i}.wires"]
-        ops.append(kinds[first : first + gates])
         firsts.append(line[a])
         seconds.append(line[b])
         line = node + np.arange(gates)
-        node, first = node + gates, first + gates
+        node += gates
     position, channel = np.divmod(np.arange(POSITIONS * C), C)
     a, b = np.concatenate(firsts), np.concatenate(seconds)
-    return make_circuit(np.column_stack([position, channel]), np.concatenate(ops), a, b, line)
+    return make_circuit(np.column_stack([position, channel]), kinds[gate_numbers(config)], a, b, line)
+
+
+def gate_numbers(config: LogicConfig) -> Array:
+    """(m,) which gate of the parameters each of full_circuit's is: a perceive gate once per channel, side by side."""
+    starts = np.cumsum([0, *(config.kernels * gates for gates in config.perceive)])
+    kernels = [
+        np.repeat(starts[i] + k * gates + np.arange(gates), config.channels)
+        for k in range(config.kernels)
+        for i, gates in enumerate(config.perceive)
+    ]
+    return np.concatenate([*kernels, starts[-1] + np.arange(sum(config.update))])
 
 
 def make_circuit(inputs: Any, ops: Any, a: Any, b: Any, outputs: Any) -> Circuit:

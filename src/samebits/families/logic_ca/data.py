@@ -10,15 +10,19 @@ from samebits.engine import rng
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
 from samebits.engine.rng import Purpose
-from samebits.families.logic_ca.config import LogicConfig, gate_count
-from samebits.families.logic_ca.pictures import to_bits
+from samebits.families.logic_ca import rules
+from samebits.families.logic_ca.config import LogicConfig, gate_count, start_picture
+from samebits.families.logic_ca.pictures import split, to_bits
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
-FIRE, HARDEN = 4, 6  # purposes of our own draws, beside the engine's
+FIRE, HARDEN, REPAIR, DAMAGE = 4, 6, 7, 8  # purposes of our own draws, beside the engine's
+
+
+KEEPS, TAKES, DIES = 0, 1, 2  # what a cell does at a CA step: it keeps its state, takes the new one, or is cleared
 
 
 class Boards(NamedTuple):
-    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1; fire (T, N) uint8, empty if all cells do."""
+    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1; fire (T, N) uint8, empty if all cells take."""
 
     grids: Array
     targets: Array
@@ -32,7 +36,7 @@ ALL_SOFT = np.zeros(0, bool)  # no gate is hardened
 
 class LogicData(NamedTuple):
     patterns: Boards | None  # Life on 3×3: all 512 starts, and what becomes of them
-    target: Array | None  # (H, W, k); None for Life, whose target follows from the start
+    target: Array | None  # (n, H, W, k) pictures; None for rules like Life, where it follows from the start
 
 
 def checkerboard(height: int, width: int, square: int) -> Array:
@@ -61,18 +65,18 @@ def life_rollout(grids: Array, steps: int) -> Array:
 
 
 def load(config: LogicConfig) -> LogicData:
-    if config.rule == "life":
+    if config.follows_cells:
         if (config.height, config.width) != (3, 3):
             return LogicData(None, None)
         starts = life_patterns()
-        return LogicData(Boards(starts, life_rollout(starts, config.ca_steps), ALWAYS, ALL_SOFT), None)
+        return LogicData(Boards(starts, rules.rollout(config.rule, starts, config.ca_steps), ALWAYS, ALL_SOFT), None)
     if config.rule == "grow":
-        return LogicData(None, to_bits(config.target))
-    return LogicData(None, checkerboard(config.height, config.width, config.square))
+        return LogicData(None, np.stack([to_bits(picture) for picture in split(config.target)]))
+    return LogicData(None, checkerboard(config.height, config.width, config.square)[None])
 
 
 def random_grids(
-    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
+    config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None
 ) -> Array:
     """`count` grids of random bits; sample i depends on i, not on how many are drawn."""
     height, width = size or (config.height, config.width)
@@ -80,21 +84,28 @@ def random_grids(
     return drawn.astype(np.float32).reshape(count, height, width, config.channels)
 
 
-def start_grids(
-    config: LogicConfig, count: int, purpose: Purpose, step: int, size: tuple[int, int] | None = None
-) -> Array:
-    """Where the cells begin: random bits, one full cell in the middle, or nothing at all."""
+def start_grids(config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None) -> Array:
+    """Where the cells begin: random bits, or what the config says, in the middle of a larger grid."""
     if config.start == "random":
         return random_grids(config, count, purpose, step, size)
     height, width = size or (config.height, config.width)
     grids = np.zeros((count, height, width, config.channels), np.float32)
-    if config.start == "centre":
-        grids[:, height // 2, width // 2] = 1
+    y, x = height // 2 - config.height // 2, width // 2 - config.width // 2
+    for grid, number in zip(grids, picture_numbers(config, count, purpose, step), strict=True):
+        # A grid that is smaller than the picture has the middle of its start.
+        start = start_picture(config, int(number))[max(0, -y) : max(0, -y) + height, max(0, -x) : max(0, -x) + width]
+        grid[max(0, y) : max(0, y) + start.shape[0], max(0, x) : max(0, x) + start.shape[1]] = start
     return grids
 
 
+def picture_numbers(config: LogicConfig, count: int, purpose: int, step: int) -> Array:
+    """(count,) which of several pictures these samples are: in turn over the steps of training; for a look, by seed."""
+    first = {int(Purpose.BATCH): step * config.batch_size, int(Purpose.RENDER): config.seed}.get(int(purpose), 0)
+    return (first + np.arange(count)) % config.pictures
+
+
 def fire_masks(
-    config: LogicConfig, purpose: Purpose, step: int, ca_steps: int, cells: int, rate: float | None = None
+    config: LogicConfig, purpose: int, step: int, ca_steps: int, cells: int, rate: float | None = None
 ) -> Array:
     """(ca_steps, cells) uint8: who updates when. One mask for all channels and samples, soft and hard alike."""
     chance = config.fire_rate if rate is None else rate
@@ -102,6 +113,29 @@ def fire_masks(
         return ALWAYS
     drawn = rng.words((ca_steps, cells), config.seed, FIRE, step, extra=int(purpose))
     return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
+
+
+def actions(config: LogicConfig, purpose: int, step: int) -> Array:
+    """(ca_steps, cells) what every cell does when, damage included; empty where all cells update all the time."""
+    height, width = config.height, config.width
+    fire = fire_masks(config, purpose, step, config.ca_steps, height * width)
+    if not config.damage:
+        return fire
+    found = fire.copy() if fire.size else np.full((config.ca_steps, height * width), TAKES, np.uint8)
+    y, x = (
+        int(rng.integers((1, 1), size - config.damage + 1, config.seed, DAMAGE, step, axis, int(purpose))[0, 0])
+        for axis, size in enumerate((height, width))
+    )
+    struck = found[config.damage_after - 1].reshape(height, width)
+    struck[y : y + config.damage, x : x + config.damage] = DIES
+    return found
+
+
+def judged(config: LogicConfig) -> Array:
+    """(ca_steps,) uint8: after which CA steps the picture counts."""
+    found = np.zeros(config.ca_steps, np.uint8)
+    found[[step - 1 for step in config.loss_steps or (config.ca_steps,)]] = 1
+    return found
 
 
 def hardened(config: LogicConfig, step: int) -> Array:
@@ -121,17 +155,20 @@ def hardened(config: LogicConfig, step: int) -> Array:
 
 def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
     """The loss is a sum over samples, as published: nothing to divide by."""
-    fire = fire_masks(config, purpose, step, config.ca_steps, grids[0, ..., 0].size)
+    fire = actions(config, purpose, step)
     hard = hardened(config, step) if purpose == Purpose.BATCH else ALL_SOFT
     return Batch(Boards(grids, targets, fire, hard), len(grids), 1.0)
 
 
-def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
+def targets_of(config: LogicConfig, data: LogicData, grids: Array, purpose: int, step: int) -> Array:
+    """What should become of these starts."""
     if data.target is None:
-        targets = life_rollout(grids, config.ca_steps)
-    else:
-        targets = data.target[None].repeat(len(grids), axis=0)
-    return as_batch(config, grids, targets, purpose, step)
+        return rules.rollout(config.rule, grids, config.ca_steps)
+    return data.target[picture_numbers(config, len(grids), purpose, step)]
+
+
+def with_targets(config: LogicConfig, data: LogicData, grids: Array, purpose: Purpose, step: int) -> Batch:
+    return as_batch(config, grids, targets_of(config, data, grids, purpose, step), purpose, step)
 
 
 def batch(config: LogicConfig, data: LogicData, step: int) -> Batch:
@@ -148,7 +185,7 @@ def evaluation_count(config: LogicConfig, full: bool) -> int:
     if config.rule == "life" and (config.height, config.width) == (3, 3):
         return LIFE_PATTERNS
     if config.start != "random":
-        return 1
+        return config.pictures
     return max(64, config.eval_samples) if full else config.eval_samples
 
 
@@ -165,3 +202,11 @@ def evaluation(config: LogicConfig, data: LogicData, full: bool) -> Batch:
         return as_batch(config, data.patterns.grids, data.patterns.targets, Purpose.EVALUATION, 0)
     grids = start_grids(config, evaluation_count(config, full), Purpose.EVALUATION, 0)
     return with_targets(config, data, grids, Purpose.EVALUATION, 0)
+
+
+def repair_boards(config: LogicConfig, data: LogicData, count: int) -> tuple[Array, Array]:
+    """Starts and targets that the repaired circuit is judged by: `count` random ones, or all there are."""
+    if data.patterns is not None:
+        return data.patterns.grids, data.patterns.targets
+    grids = start_grids(config, count if config.start == "random" else config.pictures, REPAIR, 0)
+    return grids, targets_of(config, data, grids, REPAIR, 0)

@@ -16,11 +16,11 @@ from samebits.engine.arrays import Array
 from samebits.engine.rng import Purpose
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import data
+from samebits.families.logic_ca import data, rules
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate
-from samebits.families.logic_ca.pictures import BUILT_IN, to_bits
+from samebits.families.logic_ca.pictures import BUILT_IN, split, to_bits
 from samebits.printing import shown
 
 ASYNC_RATE = 0.6  # of the paper
@@ -30,6 +30,7 @@ DAMAGE_SIDE, DAMAGE_GRID = 10, 64
 ROBUST_STEPS, ROBUST_SETTLE = 4000, 200
 SOUPS, SOUP_SIDE, SOUP_STEPS = 4, 64, 100
 LARGE_LIFE, LARGE_LIFE_STEPS = 128, 300
+STAY_STEPS, HURTS = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ def fire_grid(
     return masks.reshape(steps, *size).astype(bool) if masks.size else None
 
 
-def wanted_picture(config: LogicConfig, size: tuple[int, int]) -> Array:
-    """What the visible channels should show on a grid of this size, (H, W, k)."""
+def wanted_picture(config: LogicConfig, size: tuple[int, int], number: int = 0) -> Array:
+    """What the visible channels should show on a grid of this size, (H, W, k); of several pictures this one."""
     if config.rule == "checkerboard":
         return data.checkerboard(*size, config.square)
-    picture = to_bits(config.target)
+    picture = to_bits(split(config.target)[number])
     found = np.zeros((*size, picture.shape[-1]), np.float32)
     y, x = size[0] // 2 - config.height // 2, size[1] // 2 - config.width // 2
     found[y : y + config.height, x : x + config.width] = picture
@@ -186,27 +187,41 @@ class Experiments:
         return (frames[1:, 0] != wanted_picture(self.model.config, size)).sum(axis=(1, 2, 3)).astype(np.float64)
 
     def life(self) -> None:
-        patterns = data.life_patterns()
-        self.judge("all 512 patterns, 1 step", self.final(patterns, 1), data.life_rollout(patterns, 1), "0")
-        sizes = ((SOUPS, SOUP_SIDE, SOUP_STEPS, "0"), (1, LARGE_LIFE, LARGE_LIFE_STEPS, "0"))
-        for count, side, steps, published in sizes:
+        rule, patterns = self.model.config.rule, data.life_patterns()
+        published = "0" if rule == "life" else "–"
+        self.judge("all 512 patterns, 1 step", self.final(patterns, 1), rules.rollout(rule, patterns, 1), published)
+        for count, side, steps in ((SOUPS, SOUP_SIDE, SOUP_STEPS), (1, LARGE_LIFE, LARGE_LIFE_STEPS)):
             soups = data.random_grids(self.model.config, count, Purpose.EVALUATION, 1, (side, side))
             plural = "s" if count > 1 else ""
             title = f"{count} random {side}×{side} soup{plural}, {steps} steps"
-            self.judge(title, self.final(soups, steps), data.life_rollout(soups, steps), published)
+            self.judge(title, self.final(soups, steps), rules.rollout(rule, soups, steps), published)
 
     def grow(self) -> None:
         config = self.model.config
-        sizes = [(self.size, "0")]
-        if config.start == "centre":
-            sizes.append(((2 * config.height, 2 * config.width), "0"))
-        else:
-            sizes = [(self.size, "4-7 wrong bits in re-runs")]
-        for size, published in sizes:
+        numbers = range(config.pictures)
+        sizes = [self.size]
+        if config.start not in ("zeros", "random"):  # which find their place from the border
+            sizes.append((2 * config.height, 2 * config.width))
+        for size in sizes:
+            starts, wanted = self.starts(config.pictures, size), [wanted_picture(config, size, i) for i in numbers]
+            published = {"centre": "0", "zeros": "4-7 wrong bits in re-runs"}.get(str(config.start), "–")
             title = f"grown on {size[0]}×{size[1]}, {config.ca_steps} steps"
-            self.judge(
-                title,
-                self.final(self.starts(1, size), config.ca_steps),
-                wanted_picture(self.model.config, size),
-                published,
-            )
+            self.judge(title, self.final(starts, config.ca_steps), np.stack(wanted), published)
+            if config.loss_steps:
+                found = self.final(starts, STAY_STEPS)
+                self.judge(f"… and still there after {STAY_STEPS:,} steps", found, np.stack(wanted), "–")
+        if config.damage:
+            self.healing()
+
+    def healing(self) -> None:
+        """Hurt at many places, once; and then left alone."""
+        config, goal = self.model.config, wanted_picture(self.model.config, self.size)
+        start, late = self.starts(1, self.size), config.damage_after + STAY_STEPS
+        for steps in (config.ca_steps, late):
+            found = []
+            for place in random_rectangles(HURTS, self.size, config.damage, config.seed):
+                damage = np.zeros((steps, 4), np.int64)
+                damage[config.damage_after - 1] = place
+                found.append(self.final(start, steps, damage=damage)[0])
+            title = f"{HURTS} times a {config.damage}×{config.damage} square cleared after step {config.damage_after}"
+            self.judge(f"{title}, {steps:,} steps", np.stack(found), goal, "–")

@@ -148,7 +148,7 @@ def scene_of(config: LogicConfig) -> Scene:
         steps=config.ca_steps,
         visible=config.target_channels,
         all_channels=config.channels,
-        start=config.start,
+        start=config.start if isinstance(config.start, str) else "zeros",  # pictures are painted there
         start_draw=(purpose, 0),
         fire_draw=(data.FIRE, purpose),
         fire_rate=config.fire_rate,

@@ -14,10 +14,10 @@ from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, W
 from samebits.engine.params import views
 from samebits.engine.parts import Bench, Measurement, Peer
 from samebits.engine.workers import Workers
-from samebits.families.logic_ca import automaton, data, gates, gpu, reference, verbs
+from samebits.families.logic_ca import automaton, data, gates, gpu, reference, repair, verbs
 from samebits.families.logic_ca.boards import cut, sizes
 from samebits.families.logic_ca.circuit_report import circuit_verb
-from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
+from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, check_reach, gate_count, layout
 from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
@@ -75,9 +75,14 @@ def evaluate(
     wanted = np.ascontiguousarray(boards.targets.reshape(-1, k).T, logits.dtype)
     errors, found = np.empty(config.lanes, logits.dtype), np.empty(plan.units)
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
-        states = automaton.rollout(config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers)
-        squared_errors(found, states[config.ca_steps % 2], wanted, plan.tiles, errors)
-        rows[:, column] = found
+        depth = config.ca_steps + 1 if config.loss_steps else 2
+        states = automaton.rollout(
+            config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers, depth
+        )
+        rows[:, column] = 0
+        for step in np.flatnonzero(data.judged(config)) + 1:
+            squared_errors(found, states[step % depth], wanted, plan.tiles, errors)
+            rows[:, column] += found
 
 
 def reference_loss(config: LogicConfig, constants: Constants, params: Array, batch: Batch) -> float:
@@ -133,6 +138,8 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
+    prepare=check_reach,
+    finish=repair.finish,
     kernels={"cpu": Kernels(gradient, evaluate, pull_back), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(

@@ -12,7 +12,7 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import ALL_SOFT, Boards
+from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
 from samebits.families.logic_ca.levels import (
     Backward,
     Levels,
@@ -142,6 +142,7 @@ class Run:
         config, plan = self.config, self.plan
         return (
             self._shape, self.channels, self.goals, self.fires, self.marks, config.ca_steps, config.lanes,
+            judged(config).tobytes(),
             id(levels_of(config, self._wires)), plan.tiles.tobytes(), self.params.place,
         )  # fmt: skip
 
@@ -218,10 +219,10 @@ class Run:
             self.channels, self.grid, self.cells, self.columns, laid.forth.places, laid.forth.floats,
         )  # fmt: skip
 
-    def errors(self, rows: Any, stride: int, state: Any) -> None:
+    def errors(self, rows: Any, stride: int, state: Any, adds: bool) -> None:
         self.device.post(
             self.program(self.laid.forth)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
-            self.tiles, self.goals, self.columns,
+            self.tiles, self.goals, self.columns, int(adds),
         )  # fmt: skip
 
     def gradient(self, slots: Any, losses: Any) -> Any:
@@ -244,7 +245,10 @@ class Run:
         trail = [self.start, *(states[t] for t in range(steps))]
         for t in range(steps):
             self.step(trail[t + 1], trail[t], t)
-        self.errors(losses, 1, trail[-1])
+        counts = judged(self.config)
+        for t in reversed(range(steps)):
+            if counts[t]:
+                self.errors(losses, 1, trail[t + 1], adds=t < steps - 1)
         again = self.spread("spread_steps", "again", 8, coef)
         readers = self.spread("spread_readers", "readers", 4, coef)
         for t in range(steps - 1, -1, -1):
@@ -256,7 +260,7 @@ class Run:
                 tables["blocks"], laid.returns.width, backend.most, tables["levels"], self.levels.depth,
                 tables["gates"], tables["items"], readers, laid.adjoints_at, self.neighbours, self.seats, self.targets,
                 self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells, self.columns,
-                laid.back.places, laid.back.floats, self.count, last,
+                laid.back.places, laid.back.floats, self.count, last, int(counts[t]),
             )  # fmt: skip
             self.device.post(
                 self.program(laid.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
@@ -272,9 +276,12 @@ class Run:
         for column, mode in enumerate((SOFT, HARD)):
             self.coefficients(mode)
             trail = [self.start, *(states[t % 2] for t in range(self.config.ca_steps))]
-            for t in range(self.config.ca_steps):
+            earlier = False  # whether there are errors to add to
+            for t, counts in enumerate(judged(self.config)):
                 self.step(trail[t + 1], trail[t], t)
-            self.errors(flat[column:], rows.shape[1], trail[-1])
+                if counts:
+                    self.errors(flat[column:], rows.shape[1], trail[t + 1], earlier)
+                    earlier = True
 
 
 def gradient(

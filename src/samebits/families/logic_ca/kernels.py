@@ -8,9 +8,10 @@ Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gate
   seats       (9, S·N)          place in patches, flat, of the neighbour that sees a cell as its own neighbour p
   coef        (G, 4)            c₀ … c₃ of every gate
   sums        (units, G, 4)     Σd, Σd·a, Σd·b, Σd·ab: a unit's slot
-  fire        (T, N)            1 where a cell takes its new state; empty when all do
+  fire        (T, N)            whether a cell TAKES its new state, KEEPS its old one or DIES; empty when all take it
+  judged      (T,)              1 where the picture after a step counts; the last one always does
   passed      (2, C, columns)   gradients that passed an unfired cell by, like patches
-  values, adjoint               a worker's own scratch, laid out by program.py
+  values, adjoint               a worker's own scratch, laid out by program.py; after the values a row of `lanes` errors
 
 A tile waits for the tiles that hold neighbours of its cells and for no others: a count of finished tasks says
 how far each is. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
@@ -24,6 +25,7 @@ from samebits.engine.arrays import Array
 from samebits.engine.jit import kernel
 from samebits.engine.simd import wide_squares
 from samebits.engine.sync import BACKWARD, FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
+from samebits.families.logic_ca.data import DIES, KEEPS, TAKES
 from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
 from samebits.families.logic_ca.program import Program
 
@@ -56,6 +58,7 @@ class Backward(NamedTuple):
     passed: Array
     seats: Array
     targets: Array
+    judged: Array
 
 
 @kernel
@@ -120,20 +123,24 @@ def preferred(place: int, tiles: Tiles, schedule: Schedule) -> int:
 
 @kernel
 def keep_unfired(values: Array, outputs: Array, state: Array, fire: Array, t: int, start: int, count: int) -> None:
-    """Cells that do not fire at CA step t keep their state, in all channels."""
+    """Cells that do not fire at CA step t keep their state, in all channels; those that die are 0."""
     if fire.shape[0] == 0:
         return
     grid = fire.shape[1]
     for c in range(outputs.shape[0]):
         base = outputs[c]
         for cell in range(count):
-            if not fire[t, (start + cell) % grid]:
+            does = fire[t, (start + cell) % grid]
+            if does == KEEPS:
                 values[base + cell] = state[c, start + cell]
+            elif does == DIES:
+                values[base + cell] = 0
 
 
 @kernel
 def pass_by_unfired(adjoint: Array, passed: Array, outputs: Array, fire: Array, t: int, start: int, count: int) -> None:
-    """… and pass their gradient straight through: it skips the gates and waits in `passed` for the step before."""
+    """… and pass their gradient straight through: it skips the gates and waits in `passed` for the step before. That of
+    the dead goes nowhere."""
     if fire.shape[0] == 0:
         return
     grid = fire.shape[1]
@@ -141,10 +148,9 @@ def pass_by_unfired(adjoint: Array, passed: Array, outputs: Array, fire: Array, 
         base = outputs[c]
         for cell in range(count):
             column = start + cell
-            if fire[t, column % grid]:
-                passed[c, column] = 0
-            else:
-                passed[c, column] = adjoint[base + cell]
+            does = fire[t, column % grid]
+            passed[c, column] = adjoint[base + cell] if does == KEEPS else 0
+            if does != TAKES:
                 adjoint[base + cell] = 0
 
 
@@ -198,6 +204,23 @@ def loss_tile(
             loss += wide_squares(slope)
             for cell in range(count):
                 slope[cell] += slope[cell]
+    return loss
+
+
+@kernel
+def judge_tile(
+    adjoint: Array, outputs: Array, state: Array, targets: Array, errors: Array, start: int, count: int
+) -> float:
+    """The same for a step before the last, whose state is kept; the derivative is added to what later steps say."""
+    loss = 0.0
+    for c in range(targets.shape[0]):
+        for cell in range(count):
+            errors[cell] = state[c, start + cell] - targets[c, start + cell]
+        for cell in range(count, errors.size):
+            errors[cell] = 0
+        loss += wide_squares(errors)
+        for cell in range(count):
+            adjoint[outputs[c] + cell] += errors[cell] + errors[cell]
     return loss
 
 
@@ -279,6 +302,11 @@ def gradient_worker(
                     gradients, program.adjoint_outputs, back.patches[(t + 1) % 2], back.passed[(t + 1) % 2], run.fire,
                     back.seats, start, count, cells,
                 )  # fmt: skip
+                if back.judged[t]:
+                    losses[u, 0] += judge_tile(
+                        gradients, program.adjoint_outputs, states[t + 1], back.targets, mine[program.full_size :],
+                        start, count,
+                    )  # fmt: skip
             pass_by_unfired(gradients, back.passed[t % 2], program.adjoint_outputs, run.fire, t, start, count)
             for block in program.unread:
                 for cell in range(cells):

@@ -13,7 +13,7 @@ from samebits import api
 from samebits.bench.cases import OURS, ROUNDS, Found, compared, row
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca.data import life_rollout
+from samebits.families.logic_ca import rules
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate, throughput
 
@@ -29,8 +29,9 @@ def check_equal(model: LogicModel, side: int, steps: int, workers: Workers) -> N
     start = np.random.default_rng(1).integers(0, 2, (1, side, side, config.channels)).astype(np.float32)
     found = simulate(model.circuit, start, steps, config.boundary == "periodic", workers)
     wanted = {"unpacked model": model.rollout(start, steps, workers=workers, packed=False)}
-    if config.rule == "life":
-        wanted["rule of Life"] = life_rollout(start, steps)
+    if config.follows_cells:
+        name = "of Life" if config.rule == "life" else config.rule
+        wanted[f"rule {name}"] = rules.rollout(config.rule, start, steps)
     for what, cells in wanted.items():
         wrong = int((found != cells).sum())
         if wrong:

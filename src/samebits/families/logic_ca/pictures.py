@@ -3,7 +3,12 @@ run's config keeps, so that the run does not depend on the file any more."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,9 +61,24 @@ LETTER = (
     "....WW....WW....",
     "................",
 )
+HEART = (
+    ".............",
+    ".............",
+    "...##...##...",
+    "..####.####..",
+    "..#########..",
+    "..#########..",
+    "..#########..",
+    "...#######...",
+    "....#####....",
+    ".....###.....",
+    "......#......",
+    ".............",
+    ".............",
+)
 FORMATS = ("PNG", "GIF", "BMP", "JPEG", "WEBP")  # not all that Pillow knows: some start other programs
 LARGEST_FILE = 64 << 20
-BUILT_IN = {"lizard": LIZARD, "letter": LETTER}
+BUILT_IN = {"lizard": LIZARD, "letter": LETTER, "heart": HEART}
 
 
 def read_target(text: str) -> tuple[str, ...]:
@@ -72,10 +92,89 @@ def read_target(text: str) -> tuple[str, ...]:
             f"{' or '.join(BUILT_IN)}; name one"
         )
     try:
-        rows = tuple(line.rstrip() for line in path.read_text(encoding="ascii").splitlines() if line.strip())
+        text = path.read_text(encoding="ascii")
     except UnicodeDecodeError:
         return read_image(path)
-    return rows
+    return join([picture.split() for picture in re.split(r"\n\s*\n", text.strip())])
+
+
+def join(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Several pictures as one list of rows, an empty one between them."""
+    return tuple(row for number, picture in enumerate(found) for row in ([""] * (number > 0) + list(picture)))
+
+
+def split(rows: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The reverse."""
+    cuts = [-1, *(i for i, row in enumerate(rows) if not row), len(rows)]
+    return [rows[a + 1 : b] for a, b in pairwise(cuts)]
+
+
+def read_pictures(name: str, given: Any, size: tuple[int, int]) -> tuple[str, ...]:
+    """Rows of one picture or several, from what a user may mean by it: rows, a file, an array (H, W) or (H, W, 3), a
+    function of the rows' and columns' numbers on a grid of this size, or a list of such things."""
+    parts = given if isinstance(given, list | tuple) else ()
+    if isinstance(given, str | os.PathLike):
+        return read_target(os.fspath(given))
+    if isinstance(given, np.ndarray) or callable(given):
+        return _from_array(name, np.broadcast_to(given(*np.indices(size)), size) if callable(given) else given)
+    if parts and all(isinstance(row, str) and set(row) <= {*COLOURS, INK} for row in parts):
+        return tuple(parts)
+    if parts and all(
+        isinstance(part, str | os.PathLike | np.ndarray | list | tuple) or callable(part) for part in parts
+    ):
+        if any(isinstance(part, str) and len(parts) > 1 and not checks.path(name, part).is_file() for part in parts):
+            check_rows(tuple(str(part) for part in parts))  # rows with something wrong in them
+        return join([read_pictures(name, part, size) for part in parts])
+    raise ValueError(
+        f"{name} is {given!r}; it must be a file, {' or '.join(BUILT_IN)}, an array, or a list of rows such as "
+        "'.##.'; name one"
+    )
+
+
+def _from_array(name: str, given: Array) -> tuple[str, ...]:
+    bits = given[..., 0] if given.ndim == 3 and given.shape[-1] == 1 else given
+    if bits.ndim not in (2, 3) or (bits.ndim == 3 and bits.shape[-1] != 3) or not np.isin(bits, (0, 1)).all():
+        raise ValueError(
+            f"{name} is an array {given.shape}; it must be (height, width), or (height, width, 3) for colours, of 0 "
+            "and 1; reshape it"
+        )
+    if bits.ndim == 2:
+        return tuple("".join(INK if cell else EMPTY for cell in row) for row in bits)
+    letters = {colour: letter for letter, colour in COLOURS.items()}
+    return tuple("".join(letters[int(r), int(g), int(b)] for r, g, b in row) for row in bits)
+
+
+def start_bits(rows: tuple[str, ...], channels: int) -> Array:
+    """(H, W, C): a full cell has all channels; a coloured one its colours alone, in channels 0 to 2."""
+    found = np.zeros((len(rows), len(rows[0]), channels), np.float32)
+    bits = to_bits(rows)
+    if bits.shape[-1] == 1:
+        found[:] = bits
+    else:
+        found[..., :3] = bits[..., :channels]
+    return found
+
+
+def steps_needed(picture: Array, start: Array, periodic: bool) -> int | None:
+    """The fewest CA steps in which a picture (H, W, k) can grow out of a start (H, W, C): a bit moves one cell a step,
+    and cells that nothing has reached are all alike. None: never, for nothing tells one cell from another."""
+    height, width = picture.shape[:2]
+    seeds = np.argwhere((start != start[0, 0]).any(axis=-1))
+    if (start != 0).any() and len(seeds) > height * width // 2:  # the corner is the odd one
+        seeds = np.argwhere((start != np.median(start.reshape(-1, start.shape[-1]), axis=0)).any(axis=-1))
+    y, x = np.indices((height, width))
+    far = height + width
+    distance = np.full((height, width), far) if periodic else np.minimum.reduce([y + 1, height - y, x + 1, width - x])
+    for row, column in seeds:
+        dy, dx = np.abs(y - row), np.abs(x - column)
+        if periodic:
+            dy, dx = np.minimum(dy, height - dy), np.minimum(dx, width - dx)
+        distance = np.minimum(distance, np.maximum(dy, dx))
+    for steps in range(far):
+        rest = picture[distance > steps]
+        if (rest == rest[:1]).all():
+            return steps
+    return None
 
 
 def read_image(path: Path) -> tuple[str, ...]:
@@ -116,6 +215,20 @@ def check_size(height: int, width: int, what: str) -> None:
         raise ValueError(
             f"target {what} is {height}×{width} cells; each side must be {SMALLEST} to {LARGEST} cells; resize it"
         )
+
+
+def check_pictures(rows: tuple[str, ...]) -> None:
+    """All of them pictures, and of one size."""
+    found = split(rows)
+    for picture in found:
+        check_rows(picture)
+        if (len(picture), len(picture[0])) != (len(found[0]), len(found[0][0])):
+            raise ValueError(
+                f"one picture is {len(picture)}×{len(picture[0])} cells, the first {len(found[0])}×{len(found[0][0])}; "
+                "make them equal"
+            )
+    if len({target_channels(picture) for picture in found}) > 1:
+        raise ValueError(f"some pictures use {INK} and some colours; use one of the two for all")
 
 
 def check_rows(rows: tuple[str, ...]) -> None:

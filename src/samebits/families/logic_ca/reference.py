@@ -91,14 +91,22 @@ def rollout(
     soft: bool = True,
     fire: Array | None = None,
 ) -> Array:
-    """The state after `steps` steps. fire (steps, H·W): cells where it is 0 keep their state."""
+    """The state after `steps` steps. fire (steps, H·W): a cell keeps its state where it is 0, dies where it is 2."""
+    return states(config, params, grids, steps, soft, fire)[-1]
+
+
+def states(
+    config: LogicConfig, params: Mapping[str, Array], grids: Array, steps: int, soft: bool, fire: Array | None
+) -> list[Array]:
+    """The same with all states on the way, the start included."""
+    found = [grids]
     for t in range(steps):
-        after = step(config, params, grids, soft)
+        after = step(config, params, found[-1], soft)
         if fire is not None and fire.size:
             fired = fire[t].reshape(1, *grids.shape[1:3], 1)
-            after = np.where(fired, after, grids)
-        grids = after
-    return grids
+            after = np.where(fired == 1, after, np.where(fired == 0, found[-1], 0.0))
+        found.append(after)
+    return found
 
 
 def loss(
@@ -109,6 +117,8 @@ def loss(
     fire: Array | None = None,
     soft: bool = True,
 ) -> float:
-    """Σ (the first k channels of the last state − target)², over cells and batch; targets (B, H, W, k)."""
-    final = rollout(config, params, np.asarray(grids, np.float64), config.ca_steps, soft, fire)
-    return float(((final[..., : targets.shape[-1]] - targets) ** 2).sum())
+    """Σ (the first k channels of the state − target)², over cells and batch, after the last step or all of loss_steps;
+    targets (B, H, W, k)."""
+    found = states(config, params, np.asarray(grids, np.float64), config.ca_steps, soft, fire)
+    judged = config.loss_steps or (config.ca_steps,)
+    return float(sum(((found[t][..., : targets.shape[-1]] - targets) ** 2).sum() for t in judged))

@@ -28,7 +28,7 @@ def report(model: LogicModel, device: Device) -> Report:
     curves: dict[str, Array] = {}
     if model.config.rule == "checkerboard":
         curves = experiments.checkerboard()
-    elif model.config.rule == "life":
+    elif model.config.follows_cells:
         experiments.life()
     else:
         experiments.grow()
@@ -44,9 +44,9 @@ def render(
     from samebits.report.pictures import save_gif, save_strip
 
     config = override(model.config, {"seed": seed})
-    size = grid or ((48, 48) if config.rule == "life" else (config.height, config.width))
+    size = grid or ((48, 48) if config.follows_cells else (config.height, config.width))
     # A checkerboard stays; a grown picture was only ever asked for at its last step.
-    usual = {"life": 60, "checkerboard": config.ca_steps + 4, "grow": config.ca_steps}[config.rule]
+    usual = 60 if config.follows_cells else config.ca_steps + 4 * (config.rule == "checkerboard")
     count = steps if steps is not None else usual
     _check_size(size, count, config.channels if soft else 1)
     if soft and damage:
