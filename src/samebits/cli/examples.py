@@ -11,7 +11,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "samebits train gpt --data FILE --sample-every 100",
     ),
     "sample": (
-        'samebits sample DIR --prompt "The " --tokens 100',
+        'samebits sample DIR --prompt "ROMEO:" --tokens 100',
         "samebits sample DIR --temperature 0 --samples 3",
     ),
     "resume": ("samebits resume DIR", "samebits resume DIR --workers 1"),
