@@ -161,14 +161,14 @@ class Scratch:
             key: there[start : start + array.size] for (key, array), start in zip(arrays.items(), starts, strict=False)
         }
 
-    def constant(self, name: str, content: Array) -> DeviceArray:
-        """The host's array on the device; the same object is sent once."""
+    def constant(self, name: str, content: Array, dtype: DTypeLike | None = None) -> DeviceArray:
+        """The host's array on the device, perhaps as another type; the same object is sent once."""
         key = name, id(content)
         if key not in self._constants:
             if len(self._constants) >= CONSTANTS:
                 self._device.moves += 1
                 self._constants.clear()
-            self._constants[key] = content, self._device.upload(np.ascontiguousarray(content))
+            self._constants[key] = content, self._device.upload(np.ascontiguousarray(content, dtype))
         return self._constants[key][1]
 
 

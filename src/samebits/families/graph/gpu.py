@@ -17,8 +17,9 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.graph.config import GraphConfig, parameter_total
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
+from samebits.families.graph.store import Store
 from samebits.gpu import elementary, products
-from samebits.gpu.device import THREADS, Gpu
+from samebits.gpu.device import THREADS, Gpu, Scratch
 from samebits.gpu.opened import require_single
 from samebits.gpu.products import Products
 
@@ -28,77 +29,84 @@ WARP = 32
 Capacity = Callable[[str, int], int]
 
 
-class Flat(NamedTuple):
-    """The graphs of a wave one after the other; edges name nodes by their number there."""
+class Picked(NamedTuple):
+    """Graphs of a wave, one after the other: which part of an array of the store each is, and where it goes."""
 
     units: Array  # (units + 1,) first node of each
     unit_graphs: Array  # (units + 1,) first graph of each
     graphs: Array  # (graphs + 1,) first node of each
-    row_starts: Array
-    rows: Array
-    edge_starts: list[Array]
-    edges: list[Array]
-    targets: Array
-    labels: Array
-    parents: Array
     next_graphs: Array
-    next_labels: Array
-    next_parents: Array
-
-
-def ranges(firsts: Array, counts: Array) -> Array:
-    """first, first + 1, … of each, one after the other."""
-    starts = np.cumsum(counts) - counts
-    return np.repeat(firsts - starts, counts) + np.arange(counts.sum())
+    parts: dict[str, Array]  # by array: (graphs + 1, 4) first in the store (−1: nothing), first here, how many, added
+    room: dict[str, int]  # numbers of each array here
 
 
 def sums_of(counts: Array) -> Array:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def flatten(pairs: Pairs, first: int, last: int) -> Flat:
-    """The units first … last of a batch."""
+def pick(pairs: Pairs, first: int, last: int, room: Capacity) -> Picked:
+    """The units first … last of a batch. Arrays are as long as the longest of their kind so far: nodes that are not
+    there have no edges."""
     store, cuts = pairs.store, pairs.cuts[first : last + 1]
     chosen = pairs.chosen[cuts[0] : cuts[-1]]
-    counts, next_counts = (np.diff(starts)[chosen] for starts in (store.nodes, store.next_nodes))
-    nodes, graphs = ranges(store.nodes[chosen], counts), sums_of(counts)
-    base = np.repeat(graphs[:-1], counts)
-    rows = np.diff(store.row_starts)[nodes]
-    starts, edges = [], []
+    begin, end = store.nodes[chosen], store.nodes[chosen + 1]
+    graphs, nodes = sums_of(end - begin), room("nodes", int((end - begin).sum()))
+    parts, sizes = {}, {}
+
+    def add(name: str, firsts: Array, places: Array, shift: Array | int, size: int, rest: int = 0) -> None:
+        """After the last graph come `rest`s, up to `size`."""
+        table = np.empty((len(chosen) + 1, 4), np.int32)
+        table[:-1, 0], table[:-1, 1], table[:-1, 2], table[:-1, 3] = firsts, places[:-1], np.diff(places), shift
+        table[-1] = -1, places[-1], size - places[-1], rest
+        parts[name], sizes[name] = table, size
+
+    def add_lists(starts_name: str, starts: Array, name: str, shift: Array | int, more: int) -> None:
+        """A list for every node: where they begin, and what they hold."""
+        firsts, lasts = starts[begin], starts[end]
+        places = sums_of(lasts - firsts)
+        add(starts_name, begin, graphs, places[:-1] - firsts, nodes + 1, int(places[-1]))
+        add(name, firsts, places, shift, room(name, int(places[-1]) + more))
+
+    add("node", begin, graphs, 0, nodes)
+    add_lists("row_starts", store.row_starts, "rows", 0, 1)  # one more: nodes that are not there have it
     for kind in range(len(store.edges)):
-        many = np.diff(store.edge_starts[kind])[nodes]
-        starts.append(sums_of(many))
-        edges.append(store.edges[kind][ranges(store.edge_starts[kind][nodes], many)] + np.repeat(base, many))
-    following = ranges(store.next_nodes[chosen], next_counts)
+        add_lists(f"edge_starts {kind}", store.edge_starts[kind], f"edges {kind}", graphs[:-1], 0)
+    following, after = store.next_nodes[chosen], store.next_nodes[chosen + 1]
+    next_graphs = sums_of(after - following)
+    add("next", following, next_graphs, 0, room("next", int(next_graphs[-1])))
     unit_graphs = cuts - cuts[0]
-    return Flat(
-        graphs[unit_graphs], unit_graphs, graphs, sums_of(rows), store.rows[ranges(store.row_starts[nodes], rows)],
-        starts, edges, store.targets[nodes], store.labels[nodes], store.parents[nodes], sums_of(next_counts),
-        store.next_labels[following], store.next_parents[following],
-    )  # fmt: skip
+    return Picked(graphs[unit_graphs], unit_graphs, graphs, next_graphs, parts, sizes)
 
 
-def padded(flat: Flat, room: Capacity) -> dict[str, Array]:
-    """The same under names, as long as the longest of its kind so far: with nodes that have no edges."""
-    nodes = room("nodes", int(flat.graphs[-1]))
-    found = {name: getattr(flat, name) for name in ("units", "unit_graphs", "graphs", "next_graphs")}
-    found["row_starts"] = longer(flat.row_starts, nodes + 1, int(flat.row_starts[-1]))
-    found["rows"] = longer(flat.rows, room("rows", len(flat.rows) + 1))  # one more: nodes that are not there have it
-    found["targets"] = longer(flat.targets.reshape(-1), 4 * nodes)
-    for name in ("labels", "parents"):
-        found[name] = longer(getattr(flat, name), nodes)
-    following = room("next", len(flat.next_labels))
-    for name in ("next_labels", "next_parents"):
-        found[name] = longer(getattr(flat, name), following)
-    for kind, (starts, edges) in enumerate(zip(flat.edge_starts, flat.edges, strict=True)):
-        found[f"edge_starts {kind}"] = longer(starts, nodes + 1, int(starts[-1]))
-        found[f"edges {kind}"] = longer(edges, room(f"edges {kind}", len(edges)))
-    return found
+def sources(store: Store) -> dict[str, tuple[str, Array, int]]:
+    """By array: whose parts it has, itself, and how many numbers each has there."""
+    kinds = range(len(store.edges))
+    edges = {f"edges {kind}": (f"edges {kind}", store.edges[kind], 1) for kind in kinds}
+    starts = {f"edge_starts {kind}": (f"edge_starts {kind}", store.edge_starts[kind], 1) for kind in kinds}
+    return edges | starts | {
+        "row_starts": ("row_starts", store.row_starts, 1), "rows": ("rows", store.rows, 1),
+        "targets": ("node", store.targets, 4), "labels": ("node", store.labels, 1),
+        "parents": ("node", store.parents, 1), "next_labels": ("next", store.next_labels, 1),
+        "next_parents": ("next", store.next_parents, 1),
+    }  # fmt: skip
 
 
-def longer(array: Array, size: int, value: int = 0) -> Array:
-    found = np.full(size, value, np.int32)
-    found[: len(array)] = array
+def send(picked: Picked, more: Mapping[str, Array], store: Store, scratch: Scratch) -> dict[str, Any]:
+    """What differs from batch to batch; the store is there already."""
+    short = {name: getattr(picked, name) for name in ("units", "unit_graphs", "graphs", "next_graphs")}
+    tables = {f"parts {name}": table for name, table in picked.parts.items()}
+    return scratch.send("graphs", short | tables | dict(more), np.int32)
+
+
+def unpack(picked: Picked, sent: Mapping[str, Any], store: Store, device: Gpu) -> dict[str, Any]:
+    """Post it: the wave's arrays, picked from the store."""
+    kernel, scratch, found = device.program(FILES, **elementary.WORDS)["pick"], device.scratch(OWNER), {}
+    scratch.constant("store nodes", store.nodes)  # kept, so that no other store is taken for this one
+    for name, (parts, array, width) in sources(store).items():
+        there = scratch.constant(f"store {name}", array, np.int32)
+        found[name] = scratch.buffer(name, (width * picked.room[parts],), np.int32)
+        table = sent[f"parts {parts}"]
+        device.post(kernel, len(picked.parts[parts]), 2 * WARP, found[name], there, table, width)
     return found
 
 
@@ -109,7 +117,7 @@ class Network:
         self.device, self.params, self.sizes, self.there = device, params, sizes_of(config), there
         self.kernels, self.scratch = device.program(FILES, **elementary.WORDS), device.scratch(OWNER)
         self.products, self.matching = Products(device, self.kernels), matching
-        self.nodes, self.units = len(there["labels"]), len(there["units"]) - 1
+        self.nodes, self.units = there["labels"].size, there["units"].size - 1
         self.size, self.H, self.C = parameter_total(config), self.sizes.width, self.sizes.classes
         self.W = (1 + self.sizes.kinds) * self.H
         self.edges = [(there[f"edge_starts {kind}"], there[f"edges {kind}"]) for kind in range(self.sizes.kinds)]
@@ -155,7 +163,7 @@ class Network:
     def losses(self, chances: Any, rows: Any, structural: bool) -> None:
         """A row for every unit; chances become the slopes of the logits."""
         sizes, there = self.sizes, self.there
-        graphs = len(there["graphs"]) - 1
+        graphs = there["graphs"].size - 1
         matched = self.scratch.buffer("matched", (graphs,), np.float64)
         weight = sizes.sinkhorn if structural else 0.0
         extra = self.memory("extra", sizes.heads[0])
@@ -204,32 +212,31 @@ class Network:
 def play(
     config: GraphConfig, params: Any, batch: Batch, wave: Wave, rows: tuple[Any, ...], device: Gpu, train: bool
 ) -> None:
-    """Send a wave's graphs, and post what is done with them, or post it again."""
-    sizes, scratch, name = sizes_of(config), device.scratch(OWNER), f"{'train' if train else 'evaluate'} {len(rows[0])}"
-    room = partial(scratch.capacity, name)
-    flat = flatten(batch.arrays, wave.first_unit, wave.last_unit)
-    arrays = padded(flat, room) | {"heads": np.array(sizes.heads), "gives": sizes.gives}
-    matching = 0
+    """Send which graphs a wave has, and post what is done with them, or post it again."""
+    sizes, scratch, store = sizes_of(config), device.scratch(OWNER), batch.arrays.store
+    room = partial(scratch.capacity, f"{'train' if train else 'evaluate'} {len(rows[0])}")
+    picked = pick(batch.arrays, wave.first_unit, wave.last_unit, room)
+    more, matching = {"heads": np.array(sizes.heads), "gives": sizes.gives}, 0
     if train and sizes.sinkhorn > 0:
-        arrays["places"] = sums_of(matching_room(flat, sizes))
-        matching = room("matching", int(arrays["places"][-1]))
-    sent = scratch.send("graphs", arrays, np.int32)
+        more["places"] = sums_of(matching_room(picked, sizes))
+        matching = room("matching", int(more["places"][-1]))
+    sent = send(picked, more, store, scratch)
 
     def post() -> None:
-        run = Network(config, params, sent, matching, device)
+        run = Network(config, params, sent | unpack(picked, sent, store, device), matching, device)
         chances = run.forward()
         run.losses(chances, rows[0], structural=train)
         if train:
             run.backward(chances, rows[1])
 
-    shapes = tuple(array.size for array in arrays.values())
-    same = sizes_key(sizes), params.place, shapes, matching, *((one.place, one.shape) for one in rows)
+    shapes = len(picked.units), len(picked.graphs), tuple(picked.room.values()), matching, id(store.nodes)
+    same = sizes_key(sizes), params.place, shapes, *((one.place, one.shape) for one in rows)
     device.replay((OWNER, train, *same), post)
 
 
-def matching_room(flat: Flat, sizes: Any) -> Array:
+def matching_room(picked: Picked, sizes: Any) -> Array:
     """Numbers that the matching of each graph with the next one needs (sinkhorn.cl)."""
-    n, m = np.diff(flat.graphs), np.diff(flat.next_graphs)
+    n, m = np.diff(picked.graphs), np.diff(picked.next_graphs)
     return 6 * (n + 1) * (m + 1) + (sizes.sinkhorn_steps + 2) * (n + m + 2) + n * sizes.heads[0]
 
 
@@ -253,11 +260,12 @@ def evaluate(
 def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Array:
     """network.choices."""
     require_single(params)
-    sizes, scratch, flat = sizes_of(config), device.scratch(OWNER), flatten(pairs, 0, len(pairs.cuts) - 1)
+    sizes, scratch, store = sizes_of(config), device.scratch(OWNER), pairs.store
     room = partial(scratch.capacity, "choices")
-    arrays = padded(flat, lambda name, size: room(name, max(1, size))) | {"heads": np.array(sizes.heads)}
-    run = Network(config, params, scratch.send("graphs", arrays, np.int32), 0, device)
-    chances, found = device.download(run.forward()), np.zeros((int(flat.graphs[-1]), len(sizes.heads)), np.int32)
+    picked = pick(pairs, 0, len(pairs.cuts) - 1, lambda name, size: room(name, max(1, size)))
+    sent = send(picked, {"heads": np.array(sizes.heads)}, store, scratch)
+    run = Network(config, params, sent | unpack(picked, sent, store, device), 0, device)
+    chances, found = device.download(run.forward()), np.zeros((int(picked.graphs[-1]), len(sizes.heads)), np.int32)
     for head, (size, end) in enumerate(zip(sizes.heads, np.cumsum(sizes.heads), strict=True)):
         if size:
             found[:, head] = chances[: len(found), end - size : end].argmax(1)

@@ -3,6 +3,14 @@
 
 #define ELEMENT (GROUP * GROUP_SIZE + LANE)
 
+// A group has a graph's part of an array: parts (graphs + 1, 4) first in the store, −1 for nothing, first here, how many, what is
+// added; an entry has `width` numbers
+KERNEL void pick(GLOBAL int* out, GLOBAL const int* store, GLOBAL const int* parts, int width) {
+  GLOBAL const int* part = parts + 4 * GROUP;
+  for (int i = LANE; i < part[2] * width; i += GROUP_SIZE)
+    out[part[1] * width + i] = (part[0] < 0 ? 0 : store[(i64)part[0] * width + i]) + part[3];
+}
+
 // x (n, W), its first H columns: the sum of each node's feature rows
 KERNEL void embed_forward(GLOBAL float* x, GLOBAL const float* table, GLOBAL const int* row_starts, GLOBAL const int* rows, int count, int H, int W) {
   if (ELEMENT >= count) return;
