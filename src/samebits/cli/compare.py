@@ -11,6 +11,7 @@ import typer
 from samebits import api
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo
+from samebits.engine.arrays import Array
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.errors import SamebitsError
 from samebits.report.comparison import plot_runs
@@ -21,14 +22,16 @@ def compare(
     folders: Annotated[list[Path], typer.Argument(help="two or more run folders", metavar="DIR DIR…")],
     out: Annotated[Path, typer.Option("--out", help="the picture to write")] = Path("compare.png"),
     metric: Annotated[
-        str | None, typer.Option("--metric", help="a column of metrics.csv; default: what decides the best checkpoint")
+        str | None, typer.Option("--metric", help="a column of metrics.csv; default: the evaluation, or else the loss")
     ] = None,
 ) -> None:
     """Lay the curves of several runs over each other, and list where their configs differ."""
     if len(folders) < 2 or len(set(folders)) < len(folders):
         raise SamebitsError("compare needs at least two run folders, each once; name another one")
     runs = {str(folder): api.open_run(folder) for folder in folders}
-    column = metric or f"eval_{next(iter(runs.values())).family.metrics.best}"
+    names = next(iter(runs.values())).family.metrics
+    evaluated = any(_values(run, f"eval_{names.best}").size for run in runs.values())
+    column = metric or (f"eval_{names.best}" if evaluated else names.loss)
     print_table(("key", *runs), differences(runs), "config, where it differs")
     print_table(("run", "steps", f"best {column}", f"last {column}"), [_result(run, column) for run in runs.values()])
     drawn = plot_runs(out, {name: run.path for name, run in runs.items()}, column)
@@ -45,11 +48,14 @@ def differences(runs: dict[str, RunFolder]) -> list[tuple[str, ...]]:
     return [row for row in rows if len(set(row[1:])) > 1] or [("(none)", *("" for _ in tables))]
 
 
-def _result(run: RunFolder, column: str) -> tuple[str, ...]:
-    if not (run.path / METRICS).is_file():
-        return str(run.path), "0", "", ""
-    columns = read_columns(run.path / METRICS)
+def _values(run: RunFolder, column: str) -> Array:
+    """What was measured, in the order of its steps."""
+    columns = read_columns(run.path / METRICS) if (run.path / METRICS).is_file() else {}
     values = columns.get(column, np.zeros(0))
-    seen = values[np.isfinite(values)]
-    done = f"{columns['step'][-1]:.0f}" if len(columns["step"]) else "0"
+    return values[np.isfinite(values)]
+
+
+def _result(run: RunFolder, column: str) -> tuple[str, ...]:
+    steps, seen = _values(run, "step"), _values(run, column)
+    done = f"{steps[-1]:.0f}" if steps.size else "0"
     return str(run.path), done, *((f"{seen.min():.5g}", f"{seen[-1]:.5g}") if seen.size else ("", ""))

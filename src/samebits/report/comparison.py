@@ -20,7 +20,7 @@ def plot_runs(path: Path, runs: Mapping[str, Path], column: str) -> Path | None:
     """
     curves = {}
     for name, run in runs.items():
-        columns = read_columns(run / "metrics.csv")
+        columns = read_columns(run / "metrics.csv") if (run / "metrics.csv").is_file() else {}
         if column in columns and (seen := np.isfinite(columns[column])).any():
             curves[name] = columns["step"][seen], columns[column][seen]
     if not curves:
@@ -39,5 +39,7 @@ def plot_runs(path: Path, runs: Mapping[str, Path], column: str) -> Path | None:
         axes.set_ylim(0, highest * ROOM or 1)
     elif highest > SAME_SCALE * lowest:
         axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=7, title=f"the best {NAMED} of {len(curves)}" if len(curves) > NAMED else None)
+    title = f"the best {NAMED} of {len(curves)}" if len(curves) > NAMED else None
+    beside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # the curves may be anywhere
+    axes.legend(frameon=False, fontsize=7, title_fontsize=7, title=title, **beside)
     return save(figure, path)
