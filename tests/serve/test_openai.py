@@ -14,7 +14,6 @@ import samebits
 from samebits.serve import batcher
 from tests.serve.conftest import serving
 
-
 HANGS = 60  # seconds, only against a hang; no result depends on it
 
 
