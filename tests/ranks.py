@@ -29,6 +29,10 @@ class ThreadLinks(Links):
     def __init__(self, hub: Hub, rank: int, near: bool) -> None:
         self.hub, self.rank, self.size, self.sent, self.near = hub, rank, hub.size, 0, near
 
+    @property
+    def far(self):
+        return ThreadLinks(self.hub, self.rank, False)
+
     def all_to_all(self, sent, sizes, received, theirs):
         assert sent.size == sum(sizes)
         assert received.size == sum(theirs)

@@ -92,7 +92,7 @@ BUDGET = "None 3 huge digits"
 MODELS: dict[str, Row] = {
     "rollout": Row(
         lambda **given: logic().rollout(**given),
-        {"grids": GRIDS, "steps": 1, "soft": False, "trajectory": False, "fire": None, "workers": 1},
+        {"grids": GRIDS, "steps": 1, "soft": False, "trajectory": False, "fire": None, "workers": 1, "device": "cpu"},
         {"steps": "3", "soft": "True", "trajectory": "True", "fire": "None", "workers": "3"},
     ),
     "loss_and_gradient": Row(
@@ -101,10 +101,11 @@ MODELS: dict[str, Row] = {
         {"fire": "None", "workers": "3"},
     ),
     "animate": Row(lambda **given: logic().animate(**given), {"grid": (3, 4), "height": 300}, {"grid": "None"}),
-    "logits": Row(lambda **given: gpt().logits(**given), {"tokens": [[1, 2]], "workers": 1}, {"workers": "3"}),
+    "logits": Row(lambda **given: gpt().logits(**given), {"tokens": [[1, 2]], "workers": 1, "device": "cpu"},
+                  {"workers": "3"}),
     "generate": Row(
         lambda **given: gpt().generate(**given),
-        {**DRAWING, "samples": 1, "workers": 1},
+        {**DRAWING, "samples": 1, "workers": 1, "device": "cpu"},
         {**DRAWS, "samples": "3", "workers": "3"},
     ),
     "stream": Row(lambda **given: list(gpt().stream(**given)), {**DRAWING, "sample": 0}, {**DRAWS, "sample": "3"}),
@@ -114,9 +115,9 @@ MODELS: dict[str, Row] = {
     ),
     "decode": Row(lambda **given: gpt().vocabulary.decode(**given), {"tokens": [1]}, {"tokens": "3 [] nothing"}),
     "parse": Row(lambda **given: graph().parse(**given), {"text": "x"}, {"text": "x"}, {"text": "text|expression"}),
-    "edits": Row(lambda **given: graph().edits(**given), {"trees": [], "workers": 1},
+    "edits": Row(lambda **given: graph().edits(**given), {"trees": [], "workers": 1, "device": "cpu"},
                  {"trees": "[] nothing", "workers": "3"}),
-    "rewrite": Row(lambda **given: graph().rewrite(**given), {"trees": [], "workers": 1},
+    "rewrite": Row(lambda **given: graph().rewrite(**given), {"trees": [], "workers": 1, "device": "cpu"},
                    {"trees": "[] nothing", "workers": "3"}),
     "LogicModel": Row(lambda **given: anew(logic(), **given), FIELDS, {"constants": "{}"}),
     "GptModel": Row(lambda **given: anew(gpt(), **given), FIELDS, {"constants": "{}"}),
@@ -179,19 +180,24 @@ DISTANCES: dict[str, Row] = {
 RUNS: dict[str, Row] = {
     "train": Row(
         lambda **given: samebits.train(**given, steps=1, batch_size=1, eval_every=0),
-        {"task": "life", "preset": "small", "workers": 1, "out": "new", "config_file": None, "observe": None,
-         "interrupts": None},
-        {"preset": "None", "workers": "3", "out": "None x Path", "config_file": "None",
+        {"task": "life", "preset": "small", "workers": 1, "device": "cpu", "inexact": False, "out": "new",
+         "config_file": None, "observe": None, "interrupts": None},
+        {"preset": "None", "workers": "3", "inexact": "True", "out": "None x Path", "config_file": "None",
          "observe": "None function class", "interrupts": "None"},
         {"config_file": "config_file|cannot read"},
     ),
     "resume": Row(
         samebits.resume,
-        {"path": "run", "workers": 1, "checkpoint": "last", "observe": None, "interrupts": None, "other_bits": False,
-         "new_metrics": False},
-        {"workers": "3", "observe": "None function class", "interrupts": "None", "other_bits": "True",
-         "new_metrics": "True"},
+        {"path": "run", "workers": 1, "device": "cpu", "inexact": False, "checkpoint": "last", "observe": None,
+         "interrupts": None, "other_bits": False, "new_metrics": False},
+        {"workers": "3", "inexact": "True", "observe": "None function class", "interrupts": "None",
+         "other_bits": "True", "new_metrics": "True"},
         {"path": "path|does not exist"},
+    ),
+    "open_device": Row(
+        samebits.open_device,
+        {"device": "cpu", "workers": 1, "inexact": False},
+        {"workers": "3", "inexact": "True"},
     ),
     "load": Row(
         samebits.load,

@@ -204,9 +204,9 @@ def test_verify_finds_one_hash(tmp_path):
 def test_verify_fails_when_one_count_gives_other_bits(monkeypatch, part):
     """Exit 1, and says so: for other weights, and for the same weights with other metrics."""
 
-    def pretend(family, config, workers, steps, share_little):
+    def pretend(family, config, workers, steps):
         found = ["a" * 64, "b" * 64]
-        found[part] = "c" * 64 if workers == 2 else found[part]
+        found[part] = "c" * 64 if workers.count == 2 else found[part]
         return tuple(found)
 
     monkeypatch.setattr(bits, "trained_hashes", pretend)
@@ -263,7 +263,7 @@ def test_doctor_finds_the_promise_kept(tmp_path):
 
 
 def test_doctor_fails_when_bits_differ(monkeypatch):
-    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers}", "same"))
+    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers.count}", "same"))
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 1
     assert "the promise is broken here" in done.stdout
@@ -299,7 +299,7 @@ def test_bench_writes_records_and_never_over_one(tmp_path, monkeypatch):
 
 
 def test_bench_times_nothing_when_bits_differ(monkeypatch, tmp_path):
-    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers}", "same"))
+    monkeypatch.setattr(bits, "trained_hashes", lambda family, config, workers, *more: (f"{workers.count}", "same"))
     done = samebits_here("bench", "life", "--preset", "small", cwd=tmp_path)
     assert done.returncode == 2
     assert "different bits" in done.stderr

@@ -46,6 +46,9 @@ CANNOT_RUN = {
     "samebits circuit runs/board --fpga ecp5-85k --grid 64x64": "make test-hardware has the programs, and runs it",
     "pip install '.[hardware]'": "it needs a network; make test has installed it",
     "pip install '.[fpga]'": "it needs a network; make test-hardware installs it",
+    "samebits bench gpt --device gpu --peers": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
+    "samebits profile gpt --device gpu": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
+    "samebits bench devices --workers 2,16": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make load": "it measures, for minutes",
@@ -66,6 +69,8 @@ CANNOT_RUN = {
     "torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29400 --max-restarts 3 "
     "-m samebits resume runs/gpt --steps 6000": "it needs two machines; tests/test_cluster.py starts groups",
     "pip install '.[bpe]'": "it needs a network",
+    "pip install '.[opencl]'": "it needs a network; make test has installed it",
+    "pip install 'samebits[cuda]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
 }
 ADDED_TO = {"docs/gpt.md": "samebits train gpt --data input.txt"}  # what the fragments in the page's table are added to
@@ -112,6 +117,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(verify, "PEER_THREADS", (1,))
     # tests/test_bits.py runs them all, and compiles for other CPUs.
     monkeypatch.setattr(verify, "verify_cpus", lambda task, preset, steps, types: None)
+    monkeypatch.setattr("samebits.gpu.opencl.is_gpu", lambda device: True)  # PoCL stands in for one
     monkeypatch.setattr(canary, "names", lambda: ["sums", "softmax"])
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""Train small, unusual models on every core, and get the same bits on any CPU, with any number of workers."""
+"""Train small, unusual models on every core or a GPU, and get the same bits on any, with any number of workers."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ from samebits.errors import SamebitsError
 
 if TYPE_CHECKING:
     from samebits import distance
-    from samebits.api import Run, load, resume, train
+    from samebits.api import Run, load, open_device, resume, train
     from samebits.families.gpt.model import GptModel
     from samebits.families.graph.model import GraphModel
     from samebits.families.logic_ca.model import LogicModel
@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "distance",
     "load",
+    "open_device",
     "resume",
     "train",
 ]

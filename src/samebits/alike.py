@@ -13,6 +13,7 @@ from samebits.config import TrainConfig, outside_hash
 from samebits.engine import checkpoint as checkpoints
 from samebits.engine.agreement import agree, by_first
 from samebits.engine.cluster import job, restarted
+from samebits.engine.device import Device
 from samebits.engine.exchange import Links
 from samebits.engine.kernel_cache import source_hash
 from samebits.engine.record import STATE
@@ -22,7 +23,7 @@ from samebits.errors import SamebitsError
 JOB = ".job"  # in a run folder: which job of torchrun's made it
 
 
-def facts(task: str, config: TrainConfig, start: str) -> dict[str, str]:
+def facts(task: str, config: TrainConfig, start: str, device: Device) -> dict[str, str]:
     """Everything that decides a bit, by name; paths do not, what lies there does."""
     from samebits.verify.canary import canary
 
@@ -36,7 +37,7 @@ def facts(task: str, config: TrainConfig, start: str) -> dict[str, str]:
         "task": task,
         **kept,
         "start checkpoint": start,
-        "canary": canary(task),
+        "canary": canary(task, device),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +15,18 @@ from samebits import checks
 from samebits.alike import check_alike, facts, folder_of_job, one_folder, start_of
 from samebits.config import TrainConfig, override, read_toml
 from samebits.engine.arrays import Array
-from samebits.engine.cluster import joined
+from samebits.engine.cluster import joined, links_for
+from samebits.engine.device import Device
 from samebits.engine.family import Family
 from samebits.engine.modes import require_nearest
 from samebits.engine.params import views, weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
+from samebits.engine.trainer import kernels_for, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
+from samebits.gpu.choose import device_for
 from samebits.report import notebook
 from samebits.report.plots import read_columns
 
@@ -124,11 +126,24 @@ def open_run(path: str | Path) -> RunFolder:
     return RunFolder.open(checks.path("path", path), discover())
 
 
+def open_device(
+    device: str = "cpu", *, workers: int | str = "auto", inexact: bool = False
+) -> AbstractContextManager[Device]:
+    """A device for many calls: `with open_device("gpu") as device: model.rollout(…, device=device)`.
+
+    cpu, gpu, cuda or opencl, cuda:1 the second such. One that cannot keep the promise of equal bits is refused, but
+    with `inexact`. `workers` are the CPU's, for what the device has no kernels for.
+    """
+    return device_for(device, workers, checks.flag("inexact", inexact))
+
+
 def train(
     task: str,
     *,
     preset: str | None = None,
     workers: int | str = "auto",
+    device: str | Device = "cpu",
+    inexact: bool = False,
     out: str | Path | None = None,
     config_file: str | Path | None = None,
     observe: Observer | None = None,
@@ -138,15 +153,19 @@ def train(
     """Train a task from nothing into a new run folder. Settings are config keys: steps, batch_size, seed, lr …
 
     `observe(step, row)` is called after every step, with the row of metrics where one was logged. The first Ctrl-C
-    saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt.
+    saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt. `device` is cpu, gpu, cuda or
+    opencl, cuda:1 the second such, and changes no bit; one that cannot promise that is refused, but with `inexact`.
     """
     _check_callbacks(observe, interrupts)
+    inexact = checks.flag("inexact", inexact)
     chosen_path = None if out is None else checks.path("out", out)
     file = None if config_file is None else checks.path("config_file", config_file)
     family, chosen, config = configure(task, preset, settings, file)
-    with joined() as links, Workers(workers) as team:
+    with joined() as near, device_for(device, workers, inexact) as team:
+        kernels_for(family, team)
+        links = links_for(team, near)
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
-        check_alike(links, lambda: facts(task, ready, "none") if links else {})
+        check_alike(links, lambda: facts(task, ready, "none", team) if links else {})
         run, again = one_folder(
             links,
             lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),
@@ -161,6 +180,8 @@ def resume(
     path: str | Path,
     *,
     workers: int | str = "auto",
+    device: str | Device = "cpu",
+    inexact: bool = False,
     checkpoint: str | int = "last",
     observe: Observer | None = None,
     interrupts: Interrupts | None = None,
@@ -168,7 +189,8 @@ def resume(
     new_metrics: bool = False,
     **settings: Any,
 ) -> Run:
-    """Continue a run exactly. Settings are keys that change no bit of it: steps, the new total, keep, slot_memory …
+    """Continue a run exactly, on whatever device. Settings are keys that change no bit of it: steps, the new total,
+    keep, slot_memory …
 
     A run killed before its first checkpoint starts at step 0. One of a version that computed other bits is refused, or
     with `other_bits` continued, and its config.toml says so. One whose metrics.csv was changed is refused, or with
@@ -177,8 +199,10 @@ def resume(
     """
     _check_callbacks(observe, interrupts)
     folder, which = checks.path("path", path), _checkpoint(checkpoint)
+    inexact = checks.flag("inexact", inexact)
     other_bits, new_metrics = checks.flag("other_bits", other_bits), checks.flag("new_metrics", new_metrics)
-    with joined() as links, Workers(workers) as team:
+    with joined() as near, device_for(device, workers, inexact) as team:
+        links = links_for(team, near)
         run: RunFolder | None = None
 
         def opened() -> dict[str, str]:
@@ -187,7 +211,7 @@ def resume(
             run.continue_bits(other_bits)
             if settings:
                 run.change(settings)
-            return facts(run.task, run.config, start_of(run, which)) if links else {}
+            return facts(run.task, run.config, start_of(run, which), team) if links else {}
 
         check_alike(links, opened)
         assert run is not None

@@ -24,6 +24,14 @@ class RunLostError(SamebitsError):
     exit_code = 1
 
 
+class DeviceError(SamebitsError):
+    """A device that cannot be used, or no longer."""
+
+
+class DeviceMemoryError(DeviceError):
+    """A device whose memory is too small."""
+
+
 class GroupLostError(SamebitsError):
     """The other processes of a group are gone, or out of reach."""
 

@@ -182,7 +182,7 @@ def test_the_readme_has_its_tables():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["bench"], "one of: a TASK, distances, sampling, packed, hardware, --all, --tables"),
+        (["bench"], "one of: a TASK, distances, sampling, packed, hardware, devices, --all, --tables"),
         (["bench", "life", "--tables"], "one of: a TASK, distances, "),
         (["bench", "--tables", "--batch-size", 3], "leave the other options out"),
         (["bench", "--tables"], "cannot read README.md"),

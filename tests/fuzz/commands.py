@@ -53,6 +53,7 @@ def setting(draw: random.Random) -> str:
 
 
 WORKERS = one(1, 1, 2, 3, "auto", bad=(0, -1, "1.5", 10**20))  # thousands are legal, and threads
+DEVICE = one("cpu", "cpu", bad=("gpu", "cuda", "cuda:0", "opencl:99", "cpu:1", "gpu:0", "cuda:", "opencl:-1", "CPU"))
 COUNTS = one("1,2", "2,1", bad=("1", "1,1", "", ",", "0,1"))
 CHECKPOINT = one("last", "best", 2, 4, 6, "step-4", bad=(7, "step-", "step-x"))
 ELSEWHERE = ("none", "file", "full", "run/checkpoints", "run/checkpoints/step-4")
@@ -72,7 +73,7 @@ FAMILIES |= {"render": ("life", "grow", "life", "grow", "boolean")}  # graphs ta
 OPTIONS: dict[str, dict[str, Maker]] = {
     "train": {
         "--preset": PRESET, "--steps": few(1, 1, 2), "--batch-size": few(1, 2), "--seed": one(0, 1),
-        "--workers": WORKERS,
+        "--workers": WORKERS, "--device": DEVICE, "--inexact": lambda draw: None,
         "--out": OUT, "--keep": one(1, 2), "--set": setting,
         "--config": one("tiny.toml", bad=("run/config.toml", "file")),
         "--data": one("text.txt", "pairs.jsonl", "full"),
@@ -81,25 +82,25 @@ OPTIONS: dict[str, dict[str, Maker]] = {
     },
     "resume": {
         "--steps": few(6, 7, 5), "--workers": WORKERS, "--checkpoint": CHECKPOINT, "--keep": one(1, 2),
-        "--set": setting,
+        "--set": setting, "--device": DEVICE,
         "--other-bits": lambda draw: None,
     },
-    "eval": {"--workers": WORKERS, "--checkpoint": CHECKPOINT, "--against": RUN},
+    "eval": {"--workers": WORKERS, "--device": DEVICE, "--checkpoint": CHECKPOINT, "--against": RUN},
     "render": {
         "--steps": few(1, 3), "--grid": one("4x4", "3x5", bad=("2x2", "99999x99999", "4x", "x")), "--seed": one(0, 5),
         "--soft": lambda draw: None,
         "--out": OUT, "--damage": one("1x1@1-1", bad=("2x2@1-2", "0x0@0-0", "2x2@2-1", "9x9@1-1", "1x1@1-99")),
         "--async": lambda draw: None,
-        "--workers": WORKERS, "--checkpoint": CHECKPOINT,
+        "--workers": WORKERS, "--checkpoint": CHECKPOINT, "--device": DEVICE,
     },
-    "predict": {"--checkpoint": CHECKPOINT},
+    "predict": {"--checkpoint": CHECKPOINT, "--device": DEVICE},
     "circuit": {"--checkpoint": CHECKPOINT, "--out": OUT, "--all-channels": lambda draw: None,
                 "--minimise": one(0, 0.01, bad=("nan", -1))},
     "sample": {
         "--prompt": one("The", "", "x", "\n"), "--tokens": few(1, 5, 30), "--temperature": one(0, 0.5, 1),
         "--top-p": one(1, 0.5),
         "--top-k": one(0, 1, 5), "--seed": one(0, 7), "--samples": few(1, 2), "--workers": WORKERS,
-        "--checkpoint": CHECKPOINT,
+        "--checkpoint": CHECKPOINT, "--device": DEVICE,
     },
     "export": {
         "--to": one("safetensors", "verilog", "blif", "aiger", "c", "json", "truth-table", bad=("onnx", "", "vhdl")),
@@ -109,7 +110,7 @@ OPTIONS: dict[str, dict[str, Maker]] = {
     "verify": {
         "--workers": COUNTS, "--preset": one("small"), "--steps": few(1), "--batch-size": few(1), "--seed": one(0),
         "--set": setting,
-        "--cpus": one("none", "", "x,y"),
+        "--cpus": one("none", "", "x,y"), "--device": one("cpu", bad=("gpu", "cuda:7", "x")),
     },
     "bench": {"--workers": COUNTS, "--preset": one("smal"), "--set": setting, "--batch-size": one(0, -1)},
     "profile": {

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tests.fuzz.bases import Bases
 
-MODULES = ("parsers", "checkpoints", "runfolders", "datafiles", "commands", "calls", "distances", "ranks", "circuits")
+MODULES = (
+    "parsers",
+    "checkpoints",
+    "runfolders",
+    "datafiles",
+    "commands",
+    "calls",
+    "distances",
+    "ranks",
+    "circuits",
+    "devices",
+)
 
 
 class Outcome(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.gpu.device import Gpu
+from samebits.engine.workers import Workers
 from samebits.gpu.opencl import OpenCL, devices
+from samebits.gpu.opened import OpenedGpu
 
 
 @pytest.fixture(scope="session")
-def gpu() -> Gpu:
-    return Gpu(OpenCL(devices()[0]))
+def gpu() -> OpenedGpu:
+    return OpenedGpu(OpenCL(devices()[0]), Workers(1))

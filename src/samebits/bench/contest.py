@@ -34,15 +34,14 @@ from samebits.verify.gradients import TOLERANCE, finite_difference_error
 
 LEAST_SECONDS = 0.5  # of a turn, whatever --steps says: training goes on and on, and begins with cold caches but once
 MOST_SECONDS = 1.0  # a contestant that needs seconds a step gets fewer steps, but at least one a turn
-LOSS_TOLERANCE = 1e-4  # of a peer's first losses, relative: other orders of addition, the same model
 REFERENCE_TOLERANCE = 1e-4  # float32 against the float64 reference
 Note = Callable[[str], None]
 
 
-def prove(family: Family, task: Task, config: TrainConfig, counts: Sequence[int]) -> dict[str, Any]:
+def prove(family: Family, task: Task, config: TrainConfig, counts: Sequence[int], steps: int = 2) -> dict[str, Any]:
     """Correct first: one hash for all counts, the reference's loss, and its slopes on the task's small configs."""
     ready = resolve(family, config)
-    found = compare(family, ready, counts, 2)
+    found = compare(family, ready, counts, steps)
     if len(set(found.values())) != 1:
         raise SamebitsError(f"the worker counts {list(counts)} give different bits; a timing would be meaningless")
     with Workers(1) as team:
@@ -68,6 +67,7 @@ class Contestant:
         self.system, self.spec = system, spec
         self.turns: list[list[float]] = []
         self.peak_megabytes = 0.0
+        self.gpu_megabytes: float | None = None
         self._problems = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             [
@@ -98,7 +98,7 @@ class Contestant:
 
     def collect(self) -> list[float]:
         found = self._answer()
-        self.peak_megabytes = found["peak_megabytes"]
+        self.peak_megabytes, self.gpu_megabytes = found["peak_megabytes"], found["gpu_megabytes"]
         return list(found["times"])
 
     def take_turn(self, steps: int) -> None:
@@ -138,6 +138,7 @@ class Contestant:
             "first_seconds": self.first["first_seconds"],
             "losses": self.first["losses"],
             "peak_megabytes": self.peak_megabytes,
+            **({} if self.gpu_megabytes is None else {"gpu_megabytes": self.gpu_megabytes}),
         }
 
 
@@ -156,18 +157,18 @@ class Field:
         contestant.first_steps()
         return contestant
 
-    def enter_peer(self, peer: Peer, threads: int, ours: Sequence[float], processes: int = 1) -> Row | None:
+    def enter_peer(self, peer: Peer, threads: int, ours: Sequence[float], **spec: Any) -> Row | None:
         """None when the peer is ready to be timed; or the row that says why it is not."""
         row: Row = {"system": peer.name, "threads": threads}
         if absent := missing(peer):
             return {**row, "absent": f"{', '.join(absent)} not installed"}
         try:
-            more = {"module": peer.module, "options": dict(peer.options), "processes": processes}
+            more = {"module": peer.module, "options": dict(peer.options), **spec}
             losses = self.enter(peer.name, threads, **more).first["losses"]
         except SamebitsError as error:
             self.contestants.pop().close()
             return {**row, "absent": str(error)}
-        if all(math.isclose(a, b, rel_tol=LOSS_TOLERANCE) for a, b in zip(ours, losses, strict=True)):
+        if all(math.isclose(a, b, rel_tol=peer.tolerance) for a, b in zip(ours, losses, strict=True)):
             return None
         self.contestants.pop().close()
         return {**row, "absent": f"not the same model: its first losses are {losses}, ours {list(ours)}"}

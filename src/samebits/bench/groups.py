@@ -22,7 +22,7 @@ def compare_groups(
         for peer in family.bench.peers if peers else ():
             if peer.distributed is not None:
                 several = peer._replace(options=peer.distributed)
-                if absent := field.enter_peer(several, workers, alone.first["losses"], processes):
+                if absent := field.enter_peer(several, workers, alone.first["losses"], processes=processes):
                     note(f"{peer.name} left out: {absent['absent']}")
         timed = list(field.contestants)
         for turn in range(ROUNDS):

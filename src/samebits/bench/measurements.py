@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from samebits.bench.devices import NAME
 from samebits.engine.family import Family
 from samebits.engine.parts import Measurement
 from samebits.errors import SamebitsError, nearest
@@ -24,7 +25,7 @@ def measurements() -> dict[str, Measurement]:
 
 
 def check_name(name: str) -> None:
-    known = [*(task for family in discover().values() for task in family.tasks), *measurements()]
+    known = [*(task for family in discover().values() for task in family.tasks), *measurements(), NAME]
     if name not in known:
         hints = dict.fromkeys(
             [nearest(name, known), f"known: {', '.join(sorted(known))}"]

@@ -2,7 +2,8 @@
 
 A peer gets our config, our first weights, our batches and our learning rates, so its losses must be ours: the contest
 (bench/contest.py) refuses to time one whose first losses differ. A peer is a module of its family's with
-`build(problem, **options) -> Stepper`, named in the family's record; packages it needs are imported inside.
+`build(problem, **options) -> Stepper`, and `build_on(problem, device, **options)` for a GPU, named in the family's
+record; packages it needs are imported inside.
 """
 
 from __future__ import annotations
@@ -26,8 +27,18 @@ class Problem(NamedTuple):
 
 
 class Stepper(NamedTuple):
-    step: Callable[[int, Batch], float]  # (number, batch): one training step; its loss
+    step: Callable[[int, Any], Any]  # (number, what `ready` made of its batch): one training step; its loss
     weights: Callable[[], Array]  # the flat vector, in our order
+    ready: Callable[[Batch], Any] = lambda batch: batch  # not timed
+    on_gpu: OnGpu | None = None
+
+
+class OnGpu(NamedTuple):
+    """Of a step that only queues its work, and returns no loss."""
+
+    loss: Callable[[], float]  # of the last step; waits for it
+    wait: Callable[[], None]  # for all that was queued
+    megabytes: Callable[[], float]  # the most memory that the step's own arrays had on the GPU
 
 
 def missing(peer: Peer) -> list[str]:

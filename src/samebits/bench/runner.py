@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from samebits.bench import bounds
-from samebits.bench.peers import Problem
+from samebits.bench.on_gpu import cuda_name, describe, ours_on_gpu
+from samebits.bench.peers import OnGpu, Problem
 from samebits.bench.profile import peak_megabytes
 from samebits.config import build
 from samebits.engine.arrays import Array
@@ -32,9 +33,11 @@ from samebits.engine.exchange import Links
 from samebits.engine.optim import Plateau, learning_rate
 from samebits.engine.params import views, weights_hash
 from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
 from samebits.errors import GroupLostError
 from samebits.families import discover
+from samebits.gpu.choose import device_for
+
+BLOCK_SECONDS = 0.03
 
 
 class Spec(NamedTuple):
@@ -49,22 +52,30 @@ class Spec(NamedTuple):
     bound: bool = False
     deterministic: bool = False  # ask the peer for deterministic algorithms
     processes: int = 1  # `threads` of each
+    device: str = "cpu"  # as --device names it
 
 
 class Running(NamedTuple):
     prepare: Callable[[int], Any]  # not timed
-    step: Callable[[int, Any], float]  # (number, what prepare gave) → the loss
+    step: Callable[[int, Any], Any]  # (number, what prepare gave) → the loss
     weights: Callable[[], Array]
+    on_gpu: OnGpu | None = None  # then a step is only queued, and the clock runs over several of them
+    described: dict[str, str] = {}  # noqa: RUF012 - of the device; never changed
 
 
 @contextmanager
 def samebits_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
     family = discover()[spec.family]
-    with Workers(spec.threads) as team:
-        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), team, links=links)
+    with device_for(spec.device, spec.threads) as device:
+        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), device, links=links)
         # Ours draws its batch inside the timing; the peers are handed theirs.
-        loss = family.metrics.loss
-        yield Running(lambda number: None, lambda number, ready: float(trainer.step()[loss]), lambda: trainer.params)
+        loss, gpu = family.metrics.loss, device.waits_to_be_seen
+
+        def step(number: int, ready: None) -> Any:
+            return trainer.step(log=gpu and number < spec.first_steps).get(loss)
+
+        more = (ours_on_gpu(trainer), describe(device)) if gpu else ()
+        yield Running(lambda number: None, step, lambda: device.download(trainer.params), *more)
 
 
 @contextmanager
@@ -79,8 +90,13 @@ def peer_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
         lambda number: learning_rate(config, number, Plateau()),
     )
     assert spec.module is not None
-    stepper = importlib.import_module(spec.module).build(problem, **spec.options)
-    yield Running(lambda number: family.batch(config, data, number), stepper.step, stepper.weights)
+    peer = importlib.import_module(spec.module)
+    if spec.device == "cpu":
+        stepper = peer.build(problem, **spec.options)
+    else:
+        stepper = peer.build_on(problem, cuda_name(spec.device), **spec.options)
+    prepare = lambda number: stepper.ready(family.batch(config, data, number))  # noqa: E731
+    yield Running(prepare, stepper.step, stepper.weights, stepper.on_gpu)
 
 
 @contextmanager
@@ -96,7 +112,7 @@ def _limit_threads(spec: Spec) -> None:
     os.environ["OMP_NUM_THREADS"] = str(spec.threads)
     if spec.deterministic:  # not timed, and perhaps more threads than cores: let them sleep instead of spin
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    if (spec.module or "").endswith("jax") and hasattr(os, "sched_setaffinity"):
+    if (spec.module or "").endswith("jax") and spec.device == "cpu" and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])
     if (spec.module or "").endswith("torch") or spec.deterministic:
         import torch
@@ -138,17 +154,20 @@ def serve(spec: Spec) -> None:
     with joined() as links, kind(spec, links) as running:
         losses, first = [], 0.0
         for number in range(spec.first_steps):
-            losses.append(running.step(number, running.prepare(number)))
+            loss = running.step(number, running.prepare(number))
+            losses.append(running.on_gpu.loss() if running.on_gpu and loss is None else loss)
             first = first or time.perf_counter() - start
         number = spec.first_steps
         if links is not None and links.rank > 0:
             follow(links, running, number)
-        answer({"losses": losses, "first_seconds": first, "weights": weights_hash(running.weights())})
+        hashed = weights_hash(running.weights())
+        answer({"losses": losses, "first_seconds": first, "weights": hashed, "device": running.described})
         for line in sys.stdin:
             order = json.loads(line)
             times = take_turn(running, number, **order) if links is None else lead(links, running, number, **order)
             number += len(times)
-            answer({"times": times, "peak_megabytes": peak_megabytes()})
+            on_gpu = running.on_gpu.megabytes() if running.on_gpu else None
+            answer({"times": times, "peak_megabytes": peak_megabytes(), "gpu_megabytes": on_gpu})
 
 
 def lead(links: Links, running: Running, number: int, steps: int, least: float, most: float) -> list[float]:
@@ -175,17 +194,27 @@ def follow(links: Links, running: Running, number: int) -> NoReturn:
 
 
 def take_turn(running: Running, number: int, steps: int, least: float, most: float) -> list[float]:
-    """Milliseconds of each step from `number` on: `steps` of them, but for `least` to `most` seconds."""
+    """Milliseconds of each step from `number` on: `steps` of them, but for `least` to `most` seconds.
+
+    Steps that a GPU queues are timed in blocks, and each counts as a part of its block: 1, 2, 4 … steps, until the wait
+    at the end is little beside them.
+    """
     times: list[float] = []
-    start = time.perf_counter()
+    block, start = 1, time.perf_counter()
     while True:
-        ready = running.prepare(number + len(times))
+        first = number + len(times)
+        ready = [running.prepare(first + i) for i in range(block)]
         begin = time.perf_counter()
-        running.step(number + len(times), ready)
+        for i, batch in enumerate(ready):
+            running.step(first + i, batch)
+        if running.on_gpu:
+            running.on_gpu.wait()
         end = time.perf_counter()
-        times.append(1e3 * (end - begin))
+        times += [1e3 * (end - begin) / block] * block
         if end - start >= most or (len(times) >= steps and end - start >= least):
             return times
+        if running.on_gpu and end - begin < BLOCK_SECONDS:
+            block *= 2
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """The tables and plots of README and docs, made from the records alone: the newest of each kind on each machine.
 
 A table stands between `<!-- records:NAME -->` and `<!-- /records -->`. What is between them is replaced; the rest of
-the file is left alone. Names: summary, all, scaling, or what a record is of (gpt, distances, …) for those alone.
+the file is left alone. Names: summary, all, scaling, gpu (the peers on a GPU), devices (CPU and GPU), or what a record
+is of (gpt, distances, …) for those alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from samebits.bench.cases import OURS
+from samebits.bench.gpu_tables import beside_gpu_peers, devices_table, gpu_table, on_devices
+from samebits.bench.markdown import Row, by_machine, machine_of, memory, number, percent, source, value_of
 from samebits.bench.records import ARCHIVE, RESULTS, Record, bench_records, set_aside
 from samebits.errors import SamebitsError
 from samebits.report.benchmarks import plot_peers, plot_scaling
@@ -21,7 +23,6 @@ PICTURES = Path("docs/pictures")
 MARKED = re.compile(r"(<!-- records:(\w+) -->\n).*?(<!-- /records -->)", re.DOTALL)
 PRESETS = ("full", "timing")
 CURVE = 3  # worker counts that make a scaling curve
-Row = Mapping[str, Any]
 Choice = Callable[[Iterable[Record]], list[Record]]
 
 
@@ -51,10 +52,6 @@ def _entry(record: Record, case: str, rows: Sequence[Row]) -> Entry:
     return Entry(what, [row for row in rows if row["system"] == OURS], others, bounds, record)
 
 
-def machine_of(record: Record) -> tuple[int, str]:
-    return record["machine"]["cores"], record["machine"]["cpu"].replace("(R)", "")
-
-
 def newest(records: Iterable[Record]) -> list[Record]:
     """The last record of each kind on each machine: fewest cores first, training steps before the rest."""
     found: dict[tuple[Any, ...], Record] = {}
@@ -72,7 +69,9 @@ def beside_peers(records: Iterable[Record]) -> list[Record]:
     return newest(
         record
         for record in records
-        if record.get("preset", "full") in PRESETS and any("times_slower" in row for row in record["rows"])
+        if "gpu" not in record
+        and record.get("preset", "full") in PRESETS
+        and any("times_slower" in row for row in record["rows"])
     )
 
 
@@ -81,7 +80,9 @@ def over_workers(records: Iterable[Record]) -> list[Record]:
     return newest(
         record
         for record in records
-        if record.get("preset") in PRESETS and len([row for row in record["rows"] if row["system"] == OURS]) >= CURVE
+        if "gpu" not in record
+        and record.get("preset") in PRESETS
+        and len([row for row in record["rows"] if row["system"] == OURS]) >= CURVE
     )
 
 
@@ -90,20 +91,9 @@ def superseded(records: Sequence[Record]) -> list[int]:
     ordered = sorted(records, key=lambda record: record["date"])
     timed = [record for record in ordered if record["name"].startswith("bench-")]
     last = {(machine_of(record), record["name"]): record for record in ordered}
-    kept = {id(record) for record in [*last.values(), *beside_peers(timed), *over_workers(timed)]}
+    kept = {id(record) for choose, _ in TABLES.values() for record in choose(timed)}
+    kept |= {id(record) for record in last.values()}
     return [place for place, record in enumerate(records) if id(record) not in kept]
-
-
-def by_machine(
-    records: Sequence[Record], head: Sequence[str], lines: Callable[[Record], list[list[str]]], note: str = ""
-) -> str:
-    """One Markdown table a machine, its name above it; `lines` gives a record's rows of cells."""
-    parts = []
-    for (cores, cpu), some in groupby(records, machine_of):
-        cells = [cell for record in some for cell in lines(record)]
-        rows = ["| " + " | ".join(row) + " |" for row in [head, *cells]]
-        parts.append("\n".join([f"**{cores} cores**, {cpu}:\n", rows[0], "|---" * len(head) + "|", *rows[1:]]))
-    return "\n\n".join([*parts, note] if note else parts) + "\n"
 
 
 def summary_table(records: Sequence[Record]) -> str:
@@ -131,7 +121,7 @@ def _summary_line(entry: Entry) -> list[str]:
         "; ".join(f"{row['system']} {value_of([row])}" for row in peers),
         ", ".join(f"{number(row['times_slower'])}×" for row in peers) + " as fast",
         percent([ours], "of_bound"),
-        *_source(entry.record),
+        *source(entry.record),
     ]
 
 
@@ -153,7 +143,7 @@ def _full_lines(entry: Entry) -> list[list[str]]:
         lines.append(["", system, value_of(rows), faster, memory(rows)])
     for system, rows in entry.bounds.items():
         lines.append(["", system, f"{value_of(rows)}, one core", f"at {percent(entry.ours, 'of_bound')} of it", ""])
-    return [line + (_source(entry.record) if line is lines[0] else ["", ""]) for line in lines]
+    return [line + (source(entry.record) if line is lines[0] else ["", ""]) for line in lines]
 
 
 def scaling_table(records: Sequence[Record]) -> str:
@@ -177,42 +167,19 @@ def _scaling_line(entry: Entry, counts: Sequence[int]) -> list[str]:
     for count in counts:
         rows = [row for row in entry.ours if row["threads"] == count]
         cells += [f"{number(row['median'])} ({_speed_up(row)})" for row in rows] or [""]
-    return [entry.what, *cells, *_source(entry.record)]
+    return [entry.what, *cells, *source(entry.record)]
 
 
 def _speed_up(row: Row) -> str:
     return ", ".join(filter(None, [f"{row['speed_up']:.1f}×", percent([row], "of_copies")]))
 
 
-def _source(record: Record) -> list[str]:
-    return [f"`{record['command']}`", record["machine"]["commit"]]
-
-
-def value_of(rows: Sequence[Row]) -> str:
-    """Medians at each count, with their unit once."""
-    return " / ".join(number(row["median"]) for row in rows) + " " + rows[0].get("unit", "ms")
-
-
-def percent(rows: Sequence[Row], key: str) -> str:
-    return " / ".join(f"{100 * row[key]:.0f} %" for row in rows if key in row)
-
-
-def memory(rows: Sequence[Row]) -> str:
-    peaks = [row["peak_megabytes"] for row in rows if "peak_megabytes" in row]
-    return f"{max(peaks):,.0f} MB" if peaks else ""
-
-
-def number(value: float) -> str:
-    for size, name in ((1e9, " billion"), (1e6, " million")):
-        if value >= size:
-            return f"{value / size:.1f}{name}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 TABLES: dict[str, tuple[Choice, Callable[[Sequence[Record]], str]]] = {
     "summary": (beside_peers, summary_table),
     "all": (beside_peers, full_table),
     "scaling": (over_workers, scaling_table),
+    "gpu": (beside_gpu_peers, gpu_table),
+    "devices": (on_devices, devices_table),
 }
 
 

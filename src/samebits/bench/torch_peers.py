@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,11 +26,15 @@ def optimise(
         optimiser.zero_grad(set_to_none=True)
         value = loss(batch)
         value.backward()
-        if config.clip_element:
-            torch.nn.utils.clip_grad_value_(tensors, config.clip_element)
-        if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(tensors, config.clip_norm)
+        clip(config, tensors)
         optimiser.step()
         return value.item()
 
     return step
+
+
+def clip(config: Any, tensors: Sequence[Tensor]) -> None:
+    if config.clip_element:
+        torch.nn.utils.clip_grad_value_(tensors, config.clip_element)
+    if config.clip_norm:
+        torch.nn.utils.clip_grad_norm_(tensors, config.clip_norm)

@@ -10,14 +10,26 @@ import typer
 from samebits import api
 from samebits.bench.cases import OURS, Row
 from samebits.bench.contest import contest, prove
+from samebits.bench.devices import NAME
 from samebits.bench.groups import compare_groups
+from samebits.bench.markdown import number
 from samebits.bench.measurements import check_name, measurements, timed_presets
 from samebits.bench.records import Record, new_record, write_record
-from samebits.bench.tables import number, rewrite
-from samebits.cli.common import BatchOption, PresetOption, SetOption, print_table, settings_of, worker_counts
+from samebits.bench.tables import rewrite
+from samebits.cli.bench_gpu import bench_devices, bench_on_gpu, chosen_tasks, sizes_of
+from samebits.cli.common import (
+    BatchOption,
+    DeviceOption,
+    PresetOption,
+    SetOption,
+    print_table,
+    settings_of,
+    worker_counts,
+)
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.parts import find
+from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
 from samebits.report.benchmarks import plot_bench
@@ -34,7 +46,8 @@ def bench(
         ),
     ] = None,
     preset: PresetOption = None,
-    workers: Annotated[str, typer.Option("--workers", help="the counts to time")] = "1,2",
+    workers: Annotated[str | None, typer.Option("--workers", help="the counts to time, 1,2 unless told")] = None,
+    device: DeviceOption = "cpu",
     steps: Annotated[
         int | None,
         typer.Option(
@@ -59,13 +72,19 @@ def bench(
     processes: Annotated[
         str | None, typer.Option("--processes", help="so many processes of each worker count, beside one process")
     ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="bench devices: these alone, as in gpt,life; all unless told")
+    ] = None,
+    batch_sizes: Annotated[
+        str | None, typer.Option("--batch-sizes", help="bench devices: where the GPU may begin to pay, as in 1,8,64")
+    ] = None,
 ) -> None:
     """Step time at several worker counts, beside the peers and the bound; correctness first."""
     if [name is not None, everything, tables].count(True) != 1:
-        named = ", ".join(measurements())
+        named = ", ".join([*measurements(), NAME])
         raise SamebitsError(f"bench takes one of: a TASK, {named}, --all, --tables; see samebits bench --help")
-    counts = worker_counts(workers)
-    chosen = preset or batch_size or setting or copies
+    counts = worker_counts(workers or "1,2")
+    chosen = preset or batch_size or setting or copies or device != "cpu" or tasks or batch_sizes
     if name is None:
         if chosen or not record:
             raise SamebitsError("--all and --tables go by fixed presets and keep records; leave the other options out")
@@ -75,6 +94,25 @@ def bench(
             echo(f"wrote {path}")
         return
     check_name(name)
+    if name == NAME:
+        if preset or batch_size or setting or copies or processes or peers or steps:
+            raise SamebitsError(
+                f"bench {NAME} takes --tasks, --workers, --device, --batch-sizes and --no-record only; leave the other "
+                "options out"
+            )
+        counts = worker_counts(workers) if workers else sorted({min(2, available_cores()), available_cores()})
+        bench_devices(chosen_tasks(tasks), counts, "gpu" if device == "cpu" else device, sizes_of(batch_sizes), record)
+        return
+    if tasks or batch_sizes:
+        raise SamebitsError(f"--tasks and --batch-sizes belong to samebits bench {NAME}; leave them out")
+    if device != "cpu":
+        if name in measurements() or workers or copies or processes:
+            raise SamebitsError(
+                f"--device {device} is for the training step of a task, and without --workers, --copies and --processes"
+            )
+        settings = settings_of(setting, batch_size=batch_size)
+        bench_on_gpu(name, preset, device, steps or STEPS, settings, peers, record)
+        return
     if processes is not None:
         settings = settings_of(setting, batch_size=batch_size)
         bench_groups(name, preset, process_count(processes), counts, steps or STEPS, settings, peers, record)

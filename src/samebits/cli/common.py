@@ -20,6 +20,7 @@ from samebits.cli.terminal import say
 from samebits.config import TrainConfig, parse_setting
 from samebits.engine.cache_folder import refused
 from samebits.engine.cluster import rank_and_size
+from samebits.engine.device import Device
 from samebits.engine.family import Family
 from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
@@ -29,6 +30,14 @@ from samebits.printing import printable
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder that samebits train made", metavar="DIR")]
 WorkerOption = Annotated[str, typer.Option("--workers", help="auto (every core) or a number; never changes the result")]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", metavar="cpu|gpu|cuda|opencl[:N]", help="what computes; never changes the result"),
+]
+InexactOption = Annotated[
+    bool,
+    typer.Option("--inexact", help="use a device that cannot keep the promise of equal bits; what it trains says so"),
+]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="small or full (default); see: samebits tasks")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any config key; repeatable")]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best or a step number")]
@@ -42,6 +51,11 @@ def settings_of(pairs: Iterable[str] | None, **named: Any) -> dict[str, Any]:
     """--set pairs and the short options, as config keys; options win."""
     settings = dict(parse_setting(pair) for pair in pairs or ())
     return settings | {key: value for key, value in named.items() if value is not None}
+
+
+def computed_by(device: Device) -> str:
+    """A line for what a device computed that cannot keep the promise; empty for all others."""
+    return f"inexact: {device.name} computed this; {', '.join(device.lacks)} not as on the CPU" if device.lacks else ""
 
 
 def worker_counts(text: str) -> list[int]:

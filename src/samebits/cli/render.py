@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from samebits import api
-from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.terminal import echo
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
+from samebits.gpu.choose import device_for
 from samebits.printing import shown
 
 
@@ -31,6 +33,8 @@ def render(
     ] = None,
     asynchronous: Annotated[bool, typer.Option("--async", help="automata: cells update with chance 0.6")] = False,
     workers: WorkerOption = "auto",
+    device: DeviceOption = "cpu",
+    inexact: InexactOption = False,
     checkpoint: CheckpointOption = "last",
 ) -> None:
     """Draw what was learned: a rollout as animated GIF and PNG strip, or input, answer and target as graphs."""
@@ -47,9 +51,13 @@ def render(
             raise SamebitsError(
                 f"--{flag} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
             )
-    paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, workers=workers, **options)
+    with device_for(device, workers, inexact) as used:
+        kernels_for(run.family, used)
+        paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, device=used, **options)
     for path in paths:
         echo(f"wrote {path}")
+    for told in filter(None, (run.doubts, computed_by(used))):
+        echo(told)
 
 
 def parse_grid(text: str) -> tuple[int, int]:

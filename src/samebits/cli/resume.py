@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from samebits import api
-from samebits.cli.common import CheckpointOption, ProgressView, RunPath, WorkerOption, settings_of, work_of
+from samebits.cli.common import (
+    CheckpointOption,
+    DeviceOption,
+    InexactOption,
+    ProgressView,
+    RunPath,
+    WorkerOption,
+    settings_of,
+    work_of,
+)
 from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo
 from samebits.cli.train import finish, interrupts
@@ -26,6 +35,8 @@ def resume(
     folder: RunPath,
     steps: Annotated[int | None, typer.Option("--steps", help="the new total")] = None,
     workers: WorkerOption = "auto",
+    device: DeviceOption = "cpu",
+    inexact: InexactOption = False,
     checkpoint: CheckpointOption = "last",
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
     setting: ResumeSetOption = None,
@@ -46,8 +57,8 @@ def resume(
     settings = settings_of(setting, steps=steps, keep=keep)
     with view_of(folder, settings.get("steps")) as view:
         done = api.resume(
-            folder, workers=workers, checkpoint=checkpoint, observe=view, interrupts=interrupts(),
-            other_bits=other_bits, new_metrics=new_metrics, **settings,
+            folder, workers=workers, device=device, inexact=inexact, checkpoint=checkpoint, observe=view,
+            interrupts=interrupts(), other_bits=other_bits, new_metrics=new_metrics, **settings,
         )  # fmt: skip
     if view.start == 0 and not done.outcome.interrupted:
         echo(f"no step to do: the run is at step {done.outcome.step}, its end; to go on, raise --steps")

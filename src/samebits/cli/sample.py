@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from samebits import api
-from samebits.cli.common import CheckpointOption, RunPath, WorkerOption
+from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.terminal import echo, say
+from samebits.engine.trainer import kernels_for
 from samebits.errors import SamebitsError
+from samebits.gpu.choose import device_for
 
 
 def sample(
@@ -23,6 +25,8 @@ def sample(
     seed: Annotated[int, typer.Option("--seed", help="with the sample's number, it decides every draw")] = 0,
     samples: Annotated[int, typer.Option("--samples", help="how many texts")] = 1,
     workers: WorkerOption = "auto",
+    device: DeviceOption = "cpu",
+    inexact: InexactOption = False,
     checkpoint: CheckpointOption = "last",
 ) -> None:
     """Let a trained GPT write. Once the context is full, it forgets the older half of it and goes on."""
@@ -31,17 +35,21 @@ def sample(
         raise SamebitsError(
             f"{folder} is a {run.family.name} run; sample writes text with gpt; try: samebits eval {folder}"
         )
-    found, tally = run.family.verbs["sample"](
-        api.load(folder, checkpoint), prompt, samples, workers,
-        tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
-    )  # fmt: skip
-    for number, pieces in enumerate(found):
-        if samples > 1:
-            echo(f"--- sample {number} ---")
-        echo(prompt, nl=False)
-        for piece in pieces:
-            echo(piece, nl=False)
-            sys.stdout.flush()
-        echo()
+    with device_for(device, workers, inexact) as used:
+        kernels_for(run.family, used)
+        found, tally = run.family.verbs["sample"](
+            api.load(folder, checkpoint), prompt, samples, used,
+            tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
+        )  # fmt: skip
+        for number, pieces in enumerate(found):
+            if samples > 1:
+                echo(f"--- sample {number} ---")
+            echo(prompt, nl=False)
+            for piece in pieces:
+                echo(piece, nl=False)
+                sys.stdout.flush()
+            echo()
     speed = tally.tokens / max(tally.seconds, 1e-9)
     say(f"{tally.tokens:,} tokens, {speed:,.0f} tokens/s")
+    for told in filter(None, (run.doubts, computed_by(used))):
+        say(told)

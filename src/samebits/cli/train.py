@@ -14,6 +14,8 @@ import typer
 from samebits import api
 from samebits.cli.common import (
     BatchOption,
+    DeviceOption,
+    InexactOption,
     PresetOption,
     ProgressView,
     SeedOption,
@@ -43,6 +45,8 @@ def train(
     batch_size: BatchOption = None,
     seed: SeedOption = None,
     workers: WorkerOption = "auto",
+    device: DeviceOption = "cpu",
+    inexact: InexactOption = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="the run folder; default: the next free runs/TASK-N")
     ] = None,
@@ -70,8 +74,8 @@ def train(
         launch(processes, without_processes(sys.argv[1:]))
     with ProgressView(chosen.steps, work=work_of(family, chosen)) as view:
         run = api.train(
-            task, preset=preset, workers=workers, out=out, config_file=config, observe=view, interrupts=interrupts(),
-            **settings,
+            task, preset=preset, workers=workers, device=device, inexact=inexact, out=out, config_file=config,
+            observe=view, interrupts=interrupts(), **settings,
         )  # fmt: skip
     finish(run)
 
@@ -114,7 +118,7 @@ def finish(run: api.Run) -> None:
     plot_losses(run.path, opened.task)
     echo(f"run {run.path}")
     echo(f"weights sha256:{run.outcome.weights}")
-    if caveat := opened.family.caveat(opened.config):
+    for caveat in filter(None, (opened.family.caveat(opened.config), opened.doubts)):
         echo(f"  {caveat}")
     hint_at_best(run.path, opened.family)
     look = next(iter(opened.family.verbs), "eval")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from samebits.bench.contest import torch_hashes
 from samebits.bits import published
 from samebits.cli.common import (
     BatchOption,
+    InexactOption,
     PresetOption,
     SeedOption,
     SetOption,
@@ -21,9 +23,11 @@ from samebits.cli.common import (
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
 from samebits.engine.pool import available_cores
+from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_task
-from samebits.verify.bits import compare
+from samebits.gpu.choose import device_for
+from samebits.verify.bits import compare, trained_hashes
 from samebits.verify.canary import canary
 from samebits.verify.cpus import TYPES, Case, collect, computed, every_case, start, usable
 from samebits.verify.gradients import TOLERANCE, finite_difference_error
@@ -55,9 +59,16 @@ def verify(
     processes: Annotated[
         str | None, typer.Option("--processes", help="compare numbers of processes instead, such as 1,2,3")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="gpu|cuda|opencl[:N]", help="compare the CPU's bits with this device's, too"),
+    ] = None,
+    inexact: InexactOption = False,
 ) -> None:
     """Train a few steps at each worker count, and the canary; exit 1 if one bit differs."""
     if cpus is not None:
+        if device is not None:
+            raise SamebitsError("--cpus and --device do not go together; leave one out")
         verify_cpus(task, preset or "small", steps, list(TYPES) if cpus == "all" else cpus.split(","))
         return
     if task is None:
@@ -71,17 +82,23 @@ def verify(
     added = {key: value for key, value in find_task(task)[1].verify.items() if key not in given}
     family, chosen, config = api.configure(task, preset, {**added, **given})
     if processes is not None:
-        verify_processes(task, preset, chosen, {**added, **given}, processes, workers, steps)
+        verify_processes(task, preset, chosen, {**added, **given}, processes, workers, steps, device or "cpu", inexact)
         return
-    found = compare(family, config, counts, steps)
+    with nullcontext() if device is None else device_for(device, "auto", inexact) as opened:  # before minutes go by
+        found = compare(family, config, counts, steps)
+        theirs_too = {opened.name: trained_hashes(family, resolve(family, config), opened, steps)} if opened else {}
+        here, wanted = canary(task, opened), published().get(task)
     told = "".join(f", {key} {value}" for key, value in added.items())
-    rows = [("samebits", count, weights, metrics[:16]) for count, (weights, metrics) in found.items()]
+    rows: list[tuple[Any, ...]] = [
+        ("samebits", count, weights, metrics[:16]) for count, (weights, metrics) in found.items()
+    ]
+    rows += [(name, "", weights, metrics[:16]) for name, (weights, metrics) in theirs_too.items()]
     theirs = torch_hashes(family, config, PEER_THREADS, steps) if peers else {}
     rows += [("PyTorch", count, weights, "") for count, weights in theirs.items()]
     print_table(("system", "workers", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps{told}")
-    same = len(set(found.values())) == 1
-    counted = ", ".join(map(str, counts))
-    echo(f"the same bits for {counted} workers" if same else f"DIFFERENT bits among {counted} workers")
+    same = len({*found.values(), *theirs_too.values()}) == 1
+    counted = " and ".join([f"{', '.join(map(str, counts))} workers", *theirs_too])
+    echo(f"the same bits for {counted}" if same else f"DIFFERENT bits among {counted}")
     if peers:
         different = len(set(theirs.values()))
         results = f"{different} different results" if different > 1 else "one result"
@@ -90,7 +107,6 @@ def verify(
         error = max(finite_difference_error(family, family.prepare(check)) for check in find_task(task)[1].checks)
         same = same and error < TOLERANCE
         echo(f"gradients against finite differences of the reference: largest relative error {error:.1e}")
-    here, wanted = canary(task), published().get(task)
     if wanted:
         same = same and here == wanted
         echo(f"canary sha256:{here[:16]}: {'bits as published' if here == wanted else 'DIFFERENT bits'}")
@@ -99,15 +115,18 @@ def verify(
 
 
 def verify_processes(
-    task: str, preset: str | None, chosen: str, settings: dict[str, Any], processes: str, workers: str, steps: int
-) -> None:
+    task: str, preset: str | None, chosen: str, settings: dict[str, Any], processes: str, workers: str, steps: int,
+    device: str, inexact: bool,
+) -> None:  # fmt: skip
     """A row a number of processes, with each of the worker counts; exit 1 if one bit differs."""
     sizes = [process_count(part) for part in processes.split(",")]
     counts = (1, 2) if workers == DEFAULT_WORKERS else worker_counts(workers)
     found = {}
     for size in sizes:
         for count in counts:
-            found[size, count] = tuple(ask(size, Request("hashes", task, preset, settings, count, steps)))
+            found[size, count] = tuple(
+                ask(size, Request("hashes", task, preset, settings, count, steps, device, inexact))
+            )
             say(f"{size} processes of {count} workers: done")
     rows = [(size, count, weights, metrics[:16]) for (size, count), (weights, metrics) in found.items()]
     print_table(("processes", "workers each", "weights sha256", "metrics"), rows, f"{task} {chosen}, {steps} steps")

@@ -16,8 +16,9 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from samebits.checks import refuse
-from samebits.engine.agreement import lost
+from samebits.engine.agreement import gather_texts, lost
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.exchange import Links
 from samebits.engine.shared_memory import MachineLinks
 from samebits.errors import GroupLostError, SamebitsError
@@ -95,6 +96,14 @@ def joined() -> Iterator[Links | None]:
         links.close()
 
 
+def links_for(device: Device, links: Links | None) -> Links | None:
+    """These links, without shared memory where one of the group's devices computes somewhere else."""
+    if links is None:
+        return None
+    everybody = gather_texts(links, "here" if device.shares_memory else "elsewhere")
+    return links if set(everybody) == {"here"} else links.far
+
+
 def on_this_machine() -> bool:
     """Whether one agent has started all of them."""
     return os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]
@@ -136,6 +145,10 @@ class TorchLinks(Links):
                 )
             time.sleep(POLL)
             came = store.add("came", 0)
+
+    @property
+    def far(self) -> Links:
+        return self
 
     def close(self) -> None:
         self._torch.distributed.destroy_process_group()

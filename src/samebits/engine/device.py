@@ -7,12 +7,16 @@ Work is posted: it is done, and its results may be looked at, once `join` has re
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import DTypeLike
 
 from samebits.config import TrainConfig
 from samebits.engine.arrays import Array
+from samebits.errors import SamebitsError
+
+if TYPE_CHECKING:
+    from samebits.engine.workers import Workers
 
 Vector = Any  # an array that lives on the device
 
@@ -42,10 +46,24 @@ class Optimiser(Protocol):
 
 class Device(Protocol):
     waits_to_be_seen: bool  # a look at a result holds it up: the engine looks only when it must
+    slot_memory: int  # MB that waves may take even if the config says less
+    shares_memory: bool  # its vectors lie where other processes of this machine can read them
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What it does not compute as the CPU does; empty where it keeps the promise."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
 
     @property
     def kind(self) -> str:
         """Which of a family's kernels it runs."""
+
+    @property
+    def workers(self) -> Workers:
+        """The CPU's, for what a family has no kernels for on this kind of device."""
 
     def vector(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Vector:
         """Zeros."""
@@ -56,3 +74,8 @@ class Device(Protocol):
     def tree_sum(self, width: int, most_units: int, dtype: DTypeLike, partial: Array | None = None) -> Sum: ...
     def optimiser(self, params: Vector) -> Optimiser: ...
     def join(self) -> None: ...
+    def forget(self) -> None:
+        """Let go of all working memory."""
+
+    def problem(self, error: Exception) -> SamebitsError | None:
+        """What an exception means that came out of the device; None for one that did not."""

@@ -26,6 +26,10 @@ class Links(Protocol):
     size: int
     sent: int  # bytes so far, to others
 
+    @property
+    def far(self) -> Links:
+        """The same without memory that all of them see."""
+
     def all_to_all(self, sent: Array, sizes: list[int], received: Array, theirs: list[int]) -> None:
         """Parts of a flat array to every rank, and from every rank a part."""
 

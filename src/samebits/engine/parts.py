@@ -50,6 +50,7 @@ class Peer(NamedTuple):
     needs: tuple[str, ...]  # packages
     options: Mapping[str, Any] = {}
     distributed: Mapping[str, Any] | None = None  # options for several processes, where it can do that
+    tolerance: float = 1e-4  # of its first losses, relative: other orders of addition, or numbers with fewer digits
 
 
 class Measurement(NamedTuple):
@@ -69,6 +70,7 @@ class Bench:
     # What a step works through, for the progress line: a word in the plural, and how many of them. Of any config.
     work: tuple[str, Callable[[Any], float]] | None = None
     peers: tuple[Peer, ...] = ()
+    gpu_peers: tuple[Peer, ...] = ()
     measurements: Mapping[str, Measurement] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)  # profile: names of posted functions that are no gradient
 

@@ -109,9 +109,10 @@ class Reduction:
             return said
         most = max(last - first for first, last in plan.ranges)
         mine, everybody = np.zeros(most + 1), np.zeros((self.links.size, most + 1))
-        own = plan.own(self.links)
-        mine[: own.stop - own.start], mine[-1] = losses[own, 0], said
+        own, here = plan.own(self.links), self.device.download(losses)
+        mine[: own.stop - own.start], mine[-1] = here[own, 0], said
         self.links.all_gather(mine, everybody.reshape(-1))
         for found, (first, last) in zip(everybody, plan.ranges, strict=True):
-            losses[first:last, 0] = found[: last - first]
+            here[first:last, 0] = found[: last - first]
+        losses[:] = here
         return float(everybody[:, -1].max())

@@ -9,7 +9,7 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,11 +41,12 @@ class Names(BaseModel):
 
 
 class MadeWith(BaseModel):
-    """For the record; of all it says, the bits number alone counts."""
+    """For the record; of all it says, the bits number and what was inexact alone count."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
     bits: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=1)] = [FIRST_BITS]
+    inexact: list[str] = []
 
 
 class Head(BaseModel):
@@ -67,6 +68,7 @@ class RunFolder:
         self.path, self.family, self.task, self.preset, self.config = path, family, task, preset, config
         self.values = dict(values)  # what config.toml holds
         self.bits = [BITS]  # of the versions that trained it, in their order
+        self.inexact: list[str] = []  # devices that could not keep the promise, and what they lack; never forgotten
         self.changed = False
         self._lock = -1  # its descriptor, while we hold the folder
 
@@ -126,7 +128,7 @@ class RunFolder:
         if config.schedule_steps is None:
             raise SamebitsError(f"{path / CONFIG} has no schedule_steps; samebits train wrote it; put it back")
         run = cls(path, family, head.run.task, head.run.preset, config, head.config)
-        run.bits = head.made_with.bits
+        run.bits, run.inexact = head.made_with.bits, head.made_with.inexact
         return run
 
     @property
@@ -170,12 +172,27 @@ class RunFolder:
         self.bits = [*self.bits, BITS] if begun else [BITS]
         self.changed = True
 
+    def mark_inexact(self, device: str, lacks: Collection[str]) -> None:
+        """Where a device cannot keep the promise, the folder says so from now on."""
+        told = f"{device}: {', '.join(lacks)}"
+        if lacks and told not in self.inexact:
+            self.inexact = [*self.inexact, told]
+            self.changed = True
+
+    @property
+    def doubts(self) -> str:
+        """A line for whoever looks at its results; empty where they are everybody's."""
+        told = "; ".join(self.inexact)
+        return (
+            f"inexact: trained with --inexact ({told} not as on the CPU), so a CPU may get other bits" if told else ""
+        )
+
     def write_config(self) -> None:
         """config.toml, replaced in one move."""
         tables = {
             "run": {"family": self.family.name, "task": self.task, "preset": self.preset},
             "config": self.values,
-            "made_with": {"bits": self.bits, **made_with()},
+            "made_with": {"bits": self.bits, **({"inexact": self.inexact} if self.inexact else {}), **made_with()},
         }
         partial = self.path / f".{CONFIG}.partial"
         with partial.open("w", encoding="utf-8") as file:

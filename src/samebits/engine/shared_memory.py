@@ -61,6 +61,10 @@ class MachineLinks(Links):
             if pid != os.getpid():
                 self._lives.register(os.pidfd_open(pid), select.POLLIN)  # readable once it has ended
 
+    @property
+    def far(self) -> Links:
+        return self._far
+
     @classmethod
     def over(cls, far: Links, near: bool, patience: float) -> MachineLinks | None:
         """None where processes are said to live apart, or cannot see each other."""

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -26,9 +27,9 @@ from samebits.engine.record import Checkpoint, folder_name
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.source import begin_with, read_source
 from samebits.engine.table import check_metrics
-from samebits.engine.trainer import Trainer
+from samebits.engine.trainer import Trainer, batch_that_fits
 from samebits.engine.writer import RunWriter, Writer
-from samebits.errors import SamebitsError
+from samebits.errors import DeviceMemoryError, SamebitsError
 
 
 class GroupWarning(UserWarning):
@@ -95,29 +96,63 @@ def run_training(
     writes = links is None or links.rank == 0
     with ExitStack() as held:
         by_first(links, lambda: held.enter_context(run.lock()))
+        run.mark_inexact(device.name, device.lacks)
         try:
-            trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics, links)
-            writer = RunWriter(run, metric_columns(run.family), trainer.state) if writes else Writer()
-            if links is not None and writes and (idle := trainer.idle_ranks()):
-                warnings.warn(
-                    f"{idle} of {links.size} processes have nothing to do: a step has only {links.size - idle} parts; "
-                    "fewer processes are as fast",
-                    GroupWarning,
-                    stacklevel=2,
-                )
-            told = observe or (lambda step, row: None)
-            return _train(run, trainer, saved_at, writer, told, interrupts or Interrupts())
+            seen = observe or (lambda step, row: None)
+            return _begin_and_train(run, device, from_checkpoint, seen, interrupts or Interrupts(), new_metrics, links)
         except OSError as error:
             if not writes:
                 raise
             run.check_there()
-            saved = checkpoints.steps_saved(run.checkpoints)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            last = f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
             raise SamebitsError(
-                f"cannot write to {run.path} ({error.strerror or error}); the run stopped and {last}; "
+                f"cannot write to {run.path} ({error.strerror or error}); the run stopped and {_last(run)}; "
                 f"{'make room' if full else 'fix that'}, then: samebits resume {run.path}"
             ) from None
+        except Exception as error:
+            told = device.problem(error)
+            if told is None or not writes:
+                raise
+            traceback.clear_frames(error.__traceback__)  # which hold what fills the device's memory
+            fits = _what_fits(run, device) if isinstance(told, DeviceMemoryError) else ""
+            raise type(told)(
+                f"{told}; {fits}the run stopped and {_last(run)}; to go on with the same bits: samebits resume "
+                f"{run.path} --device cpu"
+            ) from error
+
+
+def _begin_and_train(
+    run: RunFolder, device: Device, from_checkpoint: str | None, observe: Observer, interrupts: Interrupts,
+    new_metrics: bool, links: Links | None,
+) -> Outcome:  # fmt: skip
+    writes = links is None or links.rank == 0
+    trainer, saved_at = _begin(run, device, from_checkpoint, new_metrics, links)
+    writer = RunWriter(run, metric_columns(run.family), trainer.state) if writes else Writer()
+    if links is not None and writes and (idle := trainer.idle_ranks()):
+        warnings.warn(
+            f"{idle} of {links.size} processes have nothing to do: a step has only {links.size - idle} parts; "
+            "fewer processes are as fast",
+            GroupWarning,
+            stacklevel=3,
+        )
+    return _train(run, trainer, saved_at, writer, observe, interrupts)
+
+
+def _last(run: RunFolder) -> str:
+    saved = checkpoints.steps_saved(run.checkpoints)
+    return f"the last checkpoint, step-{saved[-1]}, is intact" if saved else "there was no checkpoint yet"
+
+
+def _what_fits(run: RunFolder, device: Device) -> str:
+    """After the device's memory was full: which batch would have fitted, as tried."""
+    config = run.config
+    found = batch_that_fits(run.family, config, device)
+    if not found:
+        return f"batch_size is {config.batch_size}, and not even 1 fits; "
+    return (
+        f"batch_size is {config.batch_size}; {found} fits; or, without changing a bit, the same batch in parts: --set "
+        f"micro_batches={config.micro_batches * -(-config.batch_size // found)}; "
+    )
 
 
 def _train(
@@ -131,7 +166,7 @@ def _train(
             done = state.step + 1
             logged = done == 1 or done % config.log_every == 0
             evaluated = config.eval_every > 0 and done % config.eval_every == 0
-            row = trainer.step(logged, interrupts.asked)
+            row = trainer.step(logged, interrupts.asked, look=evaluated)
             stop = trainer.stop_agreed
             improved = evaluated and _take_evaluation(trainer, row)
             if logged or evaluated:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import traceback
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +20,7 @@ from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at
 from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Plan, Reduction
-from samebits.errors import SamebitsError
+from samebits.errors import DeviceMemoryError, SamebitsError
 
 
 class Trainer:
@@ -36,13 +38,17 @@ class Trainer:
         self.optimiser = device.optimiser(self.params)
         self.data = family.load(config)
         self.gradient = device.vector(self.params.shape, self.params.dtype)
-        self.reduction = Reduction(device, config.slot_memory, config.micro_batches, family.group_bytes(config), links)
+        slot_memory = max(config.slot_memory, device.slot_memory)
+        self.reduction = Reduction(device, slot_memory, config.micro_batches, family.group_bytes(config), links)
         self.state = TrainState()
         self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
         self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time
 
-    def step(self, log: bool = False, stop: bool = False) -> dict[str, Any]:
-        """One optimiser step; its metrics, with those that cost extra only when the step is logged."""
+    def step(self, log: bool = False, stop: bool = False, look: bool = False) -> dict[str, Any]:
+        """One optimiser step; its metrics, with those that cost extra only when the step is logged.
+
+        A device that waits to be seen has none but for steps that are logged, or looked at.
+        """
         names, config, step = self.family.metrics, self.config, self.state.step
         _, batch, plan = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
         losses = self._post_gradient(batch, plan)
@@ -57,7 +63,7 @@ class Trainer:
         self.device.join()
         self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
         self.state.step = step + 1
-        if not log and self.device.waits_to_be_seen:
+        if not (log or look) and self.device.waits_to_be_seen:
             return {"step": step + 1}
         loss, info = self._mean(losses, batch), self.optimiser.outcome()
         if not (math.isfinite(loss) and info.finite):
@@ -111,6 +117,13 @@ class Trainer:
         return evaluate(self.family, self.config, self.constants, self.params, batch, self.reduction)
 
     def checkpoint(self, config_hash: str) -> Checkpoint:
+        """Where the run is. Numbers that are not finite, at a step that nobody looked at, are never saved."""
+        if not self.optimiser.outcome().finite:
+            raise SamebitsError(
+                f"step {self.state.step} or one before it: a gradient or parameter is not finite; training stopped "
+                "here and every checkpoint is intact; train anew with a lower lr, or with clip_norm; log_every 1 tells "
+                "the step"
+            )
         vectors = self.params, self.optimiser.first, self.optimiser.second
         params, first, second = (self.device.download(vector) for vector in vectors)
         return Checkpoint(self.state, params, first, second, self.constants, config_hash)
@@ -138,7 +151,8 @@ class Trainer:
 def kernels_for(family: Family, device: Device) -> Kernels:
     if device.kind not in family.kernels:
         raise SamebitsError(
-            f"{family.name} has no kernels for the device {device.kind}; it has them for {', '.join(family.kernels)}"
+            f"{family.name} has no kernels for the device {device.kind}; it has them for "
+            f"{', '.join(family.kernels)}; use --device {next(iter(family.kernels))}"
         )
     return family.kernels[device.kind]
 
@@ -163,3 +177,21 @@ def resolve(family: Family, config: TrainConfig) -> TrainConfig:
     """Fix what `train` fixes: the length of the schedule, and what the family reads off its data."""
     fixed = family.prepare(config)
     return fixed if fixed.schedule_steps else override(fixed, {"schedule_steps": fixed.steps})
+
+
+def batch_that_fits(family: Family, config: TrainConfig, device: Device) -> int:
+    """The largest half, quarter … of the batch whose step the device has memory for, as tried; 0: none."""
+    size = config.batch_size
+    while size > 1:
+        size //= 2
+        device.forget()
+        gc.collect()  # what the failed step held
+        try:
+            Trainer(family, override(config, {"batch_size": size}), device).step(look=True)
+        except Exception as error:
+            if not isinstance(device.problem(error), DeviceMemoryError):
+                raise
+            traceback.clear_frames(error.__traceback__)
+        else:
+            return size
+    return 0

@@ -14,6 +14,7 @@ from samebits.engine.modes import flush_denormals, flushing, require_nearest
 from samebits.engine.optim import AdamW
 from samebits.engine.pool import Pool, worker_count
 from samebits.engine.scratch import Scratch
+from samebits.errors import SamebitsError
 
 
 class Workers(Pool):
@@ -21,6 +22,10 @@ class Workers(Pool):
 
     kind = "cpu"
     waits_to_be_seen = False
+    slot_memory = 0
+    shares_memory = True
+    name = "the CPU"
+    lacks: tuple[str, ...] = ()
 
     def __init__(self, asked: str | int = "auto", share_little: bool = False) -> None:
         super().__init__(worker_count(asked), flush_denormals, share_little)
@@ -40,6 +45,10 @@ class Workers(Pool):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.__exit__(kind, error, trace)
+
+    @property
+    def workers(self) -> Self:
+        return self
 
     def scratch(self, owner: str) -> Scratch:
         """Working memory under names of the owner's own."""
@@ -62,6 +71,12 @@ class Workers(Pool):
 
     def optimiser(self, params: Array) -> AdamW:
         return AdamW(self, params)
+
+    def forget(self) -> None:
+        self._scratch.clear()
+
+    def problem(self, error: Exception) -> SamebitsError | None:
+        return None
 
 
 def workers_for(asked: str | int | Workers) -> AbstractContextManager[Workers]:

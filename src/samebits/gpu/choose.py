@@ -2,69 +2,102 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from samebits.checks import refuse
 from samebits.engine.device import Device
 from samebits.engine.workers import Workers
-from samebits.errors import SamebitsError
+from samebits.errors import DeviceError
 from samebits.gpu import cuda, opencl
-from samebits.gpu.device import Gpu
-from samebits.gpu.probe import promises
+from samebits.gpu.opened import OpenedGpu
 
 NAMED = re.compile(r"(cpu|gpu|cuda|opencl)(?::([0-9]{1,3}))?")
 RULE = "cpu, gpu, cuda or opencl, the last two perhaps with a number, as in cuda:1"
 
 
-def device_for(asked: str, workers: int | str, inexact: bool = False) -> AbstractContextManager[Device]:
-    """What --device asks for; `workers` are the CPU's."""
+def device_for(
+    asked: str | Device, workers: int | str | Workers = "auto", inexact: bool = False
+) -> AbstractContextManager[Device]:
+    """What --device asks for, or the caller's own, left open; `workers` are the CPU's."""
+    if isinstance(asked, Workers | OpenedGpu):
+        return nullcontext(asked)
     match = NAMED.fullmatch(asked) if isinstance(asked, str) else None
     if match is None or (match[1] in ("cpu", "gpu") and match[2]):
         raise refuse("device", asked, RULE, "use --device cpu")
-    if match[1] == "cpu":
-        return Workers(workers)
-    return _gpu(match[1], int(match[2] or 0), inexact)
+    team = nullcontext(workers) if isinstance(workers, Workers) else Workers(workers)
+    return team if match[1] == "cpu" else open_gpu(match[1], int(match[2]) if match[2] else None, team, inexact)
 
 
 @contextmanager
-def _gpu(kind: str, number: int, inexact: bool) -> Iterator[Gpu]:
-    device = Gpu(backend_of(kind, number))
-    broken = [name for name, kept in promises(device).items() if not kept]
-    if broken and not inexact:
-        raise SamebitsError(
-            f"{device.backend.name} cannot keep the promise: {', '.join(broken)} {'is' if len(broken) == 1 else 'are'} "
-            "not as IEEE says; use --device cpu, or --inexact to train on it all the same"
-        )
-    yield device
-    device.join()
+def open_gpu(
+    kind: str, number: int | None, workers: AbstractContextManager[Workers], inexact: bool
+) -> Iterator[OpenedGpu]:
+    """The number-th device of a kind, or with None whichever is next, as it is used."""
+    backend = backend_of(kind, number)
+    with workers as team:
+        device = OpenedGpu(backend, team)
+        try:
+            device.probe()
+            if device.lacks and not inexact:
+                raise DeviceError(
+                    f"{device.name} cannot keep the promise: {', '.join(device.lacks)} "
+                    f"{'is' if len(device.lacks) == 1 else 'are'} not as on the CPU; use --device cpu, or --inexact to "
+                    "use it all the same"
+                )
+            yield device
+            device.join()
+        except Exception as error:
+            told = device.problem(error)
+            if told is None:
+                raise
+            raise told from error
 
 
-def backend_of(kind: str, number: int) -> Any:
-    """The number-th device of a kind; for `gpu` the first there is, NVIDIA's own way preferred."""
+def backend_of(kind: str, number: int | None) -> Any:
+    """The number-th device of a kind; without a number, the first there is, or of several processes on this machine to
+    each the next. `gpu` prefers NVIDIA's own way."""
+    turn = int(place) if (place := os.environ.get("LOCAL_RANK", "0")).isdecimal() and len(place) < 6 else 0
     if kind == "gpu":
-        if cuda.count():
-            return cuda.Cuda(0)
+        if many := cuda.count():
+            return cuda.Cuda(turn % many)
         found = [device for device in opencl.there() if opencl.is_gpu(device)]
         if not found:
-            raise SamebitsError(
+            raise DeviceError(
                 "no GPU was found; it takes a driver, and CuPy (pip install 'samebits[cuda]') or PyOpenCL "
                 "(pip install 'samebits[opencl]'); use --device cpu"
             )
-        return opencl.OpenCL(found[0])
+        return _opencl(found[turn % len(found)])
     if kind == "cuda":
         cuda.package()
-        many = cuda.count()
-        _check(kind, number, many)
-        return cuda.Cuda(number)
+        return cuda.Cuda(_checked(kind, number, turn, cuda.count()))
     found = opencl.devices()
-    _check(kind, number, len(found))
-    return opencl.OpenCL(found[number])
+    return _opencl(found[_checked(kind, number, turn, len(found))])
 
 
-def _check(kind: str, number: int, many: int) -> None:
-    if number >= many:
+def _opencl(device: Any) -> opencl.OpenCL:
+    if not device.double_fp_config:
+        raise DeviceError(
+            f"{str(device.name).strip()} has no float64 numbers, and sums of losses need them; use --device cpu"
+        )
+    return opencl.OpenCL(device)
+
+
+def _checked(kind: str, number: int | None, turn: int, many: int) -> int:
+    if many == 0 or (number is not None and number >= many):
         have = f"{many} {kind} device{'s' if many != 1 else ''}"
-        raise SamebitsError(f"device is {kind}:{number}; this machine has {have}; samebits doctor lists them")
+        raise DeviceError(
+            f"device is {kind}:{number or 0}; this machine has {have}; samebits doctor lists them; use --device cpu"
+        )
+    return turn % many if number is None else number
+
+
+def every_gpu() -> list[tuple[str, int]]:
+    """Kind and number, as --device takes them, of what this machine has beside the CPU."""
+    return [
+        *(("cuda", number) for number in range(cuda.count())),
+        *(("opencl", number) for number in range(len(opencl.there()))),
+    ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.gpu.arrays import DeviceArray
+from samebits.gpu.clock import CudaClock
 from samebits.gpu.dialect import Parameter, for_cuda
 
 TYPES: dict[str, Any] = {name: np.dtype(name).type for name in ("int32", "int64", "float32", "float64")}
@@ -36,23 +39,40 @@ def count() -> int:
         return 0
 
 
+SMALL_ROOM = 48 << 10  # bytes that a group may use without asking
 GRAPHS = 64  # kept: a step of every shape that comes again
+
+
+class Launch(NamedTuple):
+    kernel: Any
+    grid: tuple[int, int]
+    threads: int
+    args: tuple[Any, ...]
+    shared: int
+    arrays: tuple[DeviceArray, ...]  # whose memory must stay
+
+
+class Bundle(NamedTuple):
+    launches: Sequence[Launch]
+    used: frozenset[int]  # addresses of buffers
 
 
 class Cuda:
     """One device: memory, modules, and a stream that runs what is launched in order.
 
     Launches are put on a tape first. When somebody wants to see a result, or to write to memory that the tape uses, it
-    is run: a tape that has been run before as one CUDA graph, which costs a tenth of the launches.
+    is run; what comes again, as one CUDA graph, which costs a tenth of the launches.
     """
 
     def __init__(self, number: int = 0) -> None:
         self._cupy = package()
         self._device = self._cupy.cuda.Device(number)
-        self.warps = 32
-        self._tape: list[tuple[Any, tuple[int, int], int, tuple[Any, ...]]] = []
-        self._used: set[int] = set()  # buffers that the tape uses
-        self._graphs: dict[Any, Any] = {}
+        said = self._device.attributes
+        self.threads, self.most = 640, 512  # of a large group, and of those that do its longer half
+        self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
+        self._tape: list[tuple[bool, Bundle]] = []
+        self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}
+        self._clock: CudaClock | None = None
         with self._device:
             self.stream = self._cupy.cuda.Stream(non_blocking=True)
 
@@ -64,6 +84,17 @@ class Cuda:
     def allocate(self, size: int) -> Any:
         with self._device:
             return self._cupy.cuda.alloc(max(4, size))
+
+    def held(self) -> int:
+        """Bytes that our buffers have, and those that were given back and wait to be used again: CuPy's pool."""
+        return int(self._cupy.get_default_memory_pool().total_bytes())
+
+    def start_clock(self) -> CudaClock:
+        """From now on kernels run one by one, and are timed."""
+        self.run_tape()
+        with self._device:
+            self._clock = CudaClock(self._cupy, self.stream)
+        return self._clock
 
     def write(self, buffer: Any, start: int, content: Array) -> None:
         if content.nbytes:
@@ -84,7 +115,7 @@ class Cuda:
         self._cupy.cuda.runtime.memsetAsync(buffer.ptr + start, 0, size, self.stream.ptr)
 
     def _before_change(self, buffer: Any) -> None:
-        if buffer.ptr in self._used:
+        if any(buffer.ptr in bundle.used for _, bundle in self._tape):
             self.run_tape()
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
@@ -93,37 +124,60 @@ class Cuda:
             module = self._cupy.RawModule(code=source.text, options=OPTIONS)
             return {name: (module.get_function(name), known) for name, known in source.kernels.items()}
 
-    def launch(
-        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any]
-    ) -> None:
-        given = []
-        for parameter, value in zip(known, args, strict=True):
-            if isinstance(value, DeviceArray):
-                self._used.add(value.buffer.ptr)
-                given.append((np.uint64, value.buffer.ptr + value.start * value.itemsize))
-            else:
-                given.append((TYPES[parameter.kind], value))
-        self._tape.append((kernel, grid, threads, tuple(given)))
+    def prepare(
+        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any],
+        shared: int,
+    ) -> Launch:  # fmt: skip
+        if shared > SMALL_ROOM and kernel.max_dynamic_shared_size_bytes < shared:
+            kernel.max_dynamic_shared_size_bytes = shared
+        given = tuple(
+            np.uint64(value.buffer.ptr + value.start * value.itemsize)
+            if isinstance(value, DeviceArray)
+            else TYPES[parameter.kind](value)
+            for parameter, value in zip(known, args, strict=True)
+        )
+        arrays = tuple(value for value in args if isinstance(value, DeviceArray))
+        return Launch(kernel, grid, threads, given, shared, arrays)
+
+    def bundle(self, launches: Sequence[Launch]) -> Bundle:
+        return Bundle(launches, frozenset(array.buffer.ptr for launch in launches for array in launch.arrays))
+
+    def run(self, bundle: Bundle, again: bool) -> None:
+        """Put it on the tape; `again`: the very same one comes more than once."""
+        self._tape.append((again, bundle))
 
     def run_tape(self) -> None:
         """All that was launched so far: on the stream when this returns."""
-        if not self._tape:
-            return
         tape, self._tape = self._tape, []
-        self._used.clear()
-        key = tuple((id(kernel), grid, threads, given) for kernel, grid, threads, given in tape)
-        with self._device:
-            graph = self._graphs.get(key)
-            if graph is None:
-                with self.stream:
-                    self.stream.begin_capture()
-                    for kernel, grid, threads, given in tape:
-                        kernel(grid, (threads,), tuple(kind(value) for kind, value in given))
-                    graph = self.stream.end_capture()
-                if len(self._graphs) >= GRAPHS:
-                    self._graphs.pop(next(iter(self._graphs)))
-                self._graphs[key] = graph
-            graph.launch(self.stream)
+        with self._device, self.stream:
+            for again, some in groupby(tape, key=lambda entry: entry[0]):
+                bundles = [bundle for _, bundle in some]
+                if self._clock:
+                    self._clock.run(
+                        [(one.kernel.name, partial(self._start, one)) for b in bundles for one in b.launches]
+                    )
+                elif again:
+                    self._graph_of(bundles).launch(self.stream)
+                else:
+                    self._launch(bundles)
+
+    def _launch(self, bundles: Sequence[Bundle]) -> None:
+        for bundle in bundles:
+            for one in bundle.launches:
+                self._start(one)
+
+    def _start(self, one: Launch) -> None:
+        one.kernel(one.grid, (one.threads,), one.args, shared_mem=one.shared)
+
+    def _graph_of(self, bundles: list[Bundle]) -> Any:
+        key = tuple(map(id, bundles))  # the cache keeps them alive
+        if key not in self._graphs:
+            self.stream.begin_capture()
+            self._launch(bundles)
+            if len(self._graphs) >= GRAPHS:
+                self._graphs.pop(next(iter(self._graphs)))
+            self._graphs[key] = self.stream.end_capture(), bundles
+        return self._graphs[key][0]
 
     def finish(self) -> None:
         self.run_tape()

@@ -1,10 +1,14 @@
-"""A GPU as a device (engine/device.py): memory, kernels that are posted, the tree and the optimiser."""
+"""A GPU as a device (engine/device.py): memory, kernels that are posted, the tree and the optimiser.
+
+Most steps post what the step before posted. So posts can be recorded under a key (`replay`): when it comes again the
+launches are there, and a back end can run them as one. What differs from step to step must lie in memory.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,28 +28,62 @@ TREE, OPTIM = ("gpu/tree.cl",), (LANES, "gpu/optim.cl")
 REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
+RECORDINGS, CONSTANTS = 256, 256  # kept: of every shape that comes again
+
+
+class Recording(NamedTuple):
+    moves: int  # of the device's memory, before it was made
+    bundle: Any  # of launches
+    result: Any
+
+
 class Gpu:
     """Implements engine/device.py over a back end (cuda.py, opencl.py)."""
 
     kind = "gpu"
     waits_to_be_seen = True
+    slot_memory = 2048  # a wave should keep all of it busy
 
     def __init__(self, backend: Any) -> None:
-        self.backend, self.warps = backend, backend.warps
+        self.backend = backend
+        self.moves = 0  # how often working memory was moved: launches of before point to the old one
         self._programs: dict[Any, Mapping[str, Any]] = {}
         self._scratch: dict[str, Scratch] = {}
+        self._recordings: dict[Hashable, Recording] = {}
+        self._recorded: list[Any] | None = None  # launches, while a recording is made
 
-    def program(self, files: tuple[str, ...], **defines: Any) -> Mapping[str, Any]:
+    def program(self, files: tuple[dialect.Part, ...], **defines: Any) -> Mapping[str, Any]:
         """The kernels in these files, compiled once for these words."""
         key = files, tuple(sorted(defines.items()))
         if key not in self._programs:
             self._programs[key] = self.backend.compile(dialect.read(*files), defines)
         return self._programs[key]
 
-    def post(self, kernel: Any, groups: int | tuple[int, int], threads: int, *args: Any) -> None:
+    def post(self, kernel: Any, groups: int | tuple[int, int], threads: int, *args: Any, shared: int = 0) -> None:
+        """Run it over so many groups of so many threads; `shared`: bytes of a group's room."""
         function, known = kernel
         grid = groups if isinstance(groups, tuple) else (groups, 1)
-        self.backend.launch(function, known, grid, threads, args)
+        launch = self.backend.prepare(function, known, grid, threads, args, shared)
+        if self._recorded is None:
+            self.backend.run(self.backend.bundle([launch]), again=False)
+        else:
+            self._recorded.append(launch)
+
+    def replay(self, key: Hashable, post: Callable[[], Any]) -> Any:
+        """What post() returns; when the key comes again, and all memory is where it was, its posts without the call."""
+        found = self._recordings.get(key)
+        if found is None or found.moves != self.moves:
+            self._recorded = []
+            try:
+                result = post()
+                found = Recording(self.moves, self.backend.bundle(self._recorded), result)
+            finally:
+                self._recorded = None
+            if len(self._recordings) >= RECORDINGS:
+                self._recordings.pop(next(iter(self._recordings)))
+            self._recordings[key] = found
+        self.backend.run(found.bundle, again=True)
+        return found.result
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         shape = (shape,) if isinstance(shape, int) else shape
@@ -87,21 +125,46 @@ class Scratch:
     def __init__(self, device: Gpu) -> None:
         self._device = device
         self._kept: dict[str, DeviceArray] = {}
+        self._capacities: dict[tuple[str, str], int] = {}
+        self._constants: dict[tuple[str, int], tuple[Array, DeviceArray]] = {}
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Kept and grown under this name; its contents are whatever the last user left."""
-        size, kept = int(np.prod(shape)), self._kept.get(name)
+        size, kept = math.prod(shape), self._kept.get(name)
         if kept is None or kept.size < size or kept.dtype != np.dtype(dtype):
+            self._device.moves += 1
             kept = self._kept[name] = self._device.vector(max(1, size), dtype)
         return kept[:size].reshape(shape)
 
+    def capacity(self, owner: str, name: str, size: int) -> int:
+        """At least so many, and never fewer than before: grown by an eighth or so, so that it soon stays."""
+        if size > self._capacities.get((owner, name), 0):
+            grain = max(16, 1 << max(0, size.bit_length() - 4))
+            self._capacities[owner, name] = -(-size // grain) * grain
+        return self._capacities[owner, name]
+
+    def send(self, name: str, arrays: Mapping[str, Array], dtype: DTypeLike) -> dict[str, DeviceArray]:
+        """The host's arrays, flat and in one copy; each begins at a multiple of sixteen bytes."""
+        many = 16 // np.dtype(dtype).itemsize
+        starts = np.cumsum([0, *(-(-array.size // many) * many for array in arrays.values())]).tolist()
+        packed = np.zeros(starts[-1], dtype)
+        for array, start in zip(arrays.values(), starts, strict=False):
+            packed[start : start + array.size] = array.reshape(-1)
+        there = self.buffer(name, (max(1, starts[-1]),), dtype)[: starts[-1]]
+        there[:] = packed
+        return {
+            key: there[start : start + array.size] for (key, array), start in zip(arrays.items(), starts, strict=False)
+        }
+
     def constant(self, name: str, content: Array) -> DeviceArray:
-        """The host's array on the device, sent when it is another one than last time."""
-        kept = self._kept.get(name)
-        if kept is None or getattr(kept, "host", None) is not content:
-            kept = self._kept[name] = self._device.upload(np.ascontiguousarray(content))
-            kept.host = content  # type: ignore[attr-defined]
-        return kept
+        """The host's array on the device; the same object is sent once."""
+        key = name, id(content)
+        if key not in self._constants:
+            if len(self._constants) >= CONSTANTS:
+                self._device.moves += 1
+                self._constants.clear()
+            self._constants[key] = content, self._device.upload(np.ascontiguousarray(content))
+        return self._constants[key][1]
 
 
 class GpuSum:
@@ -129,9 +192,12 @@ class GpuSum:
     def _fold(self, rows: Any, count: int, units: int, level: int) -> None:
         if self.end + units >= 1 << self._levels:
             raise ValueError(f"{self.end + units} units; this sum was made for fewer")
-        self._device.post(
-            self._kernels["fold"], -(-self._width // THREADS), THREADS, self.partial, rows, self._levels, self._width,
-            self.begin, self.end, count, level,
+        self._device.replay(
+            (self, "fold", rows.place, self.begin, self.end, count, level),
+            lambda: self._device.post(
+                self._kernels["fold"], -(-self._width // THREADS), THREADS, self.partial, rows, self._levels,
+                self._width, self.begin, self.end, count, level,
+            ),
         )  # fmt: skip
         self.end += units
 
@@ -147,7 +213,12 @@ class GpuSum:
             raise ValueError(f"this sum begins at unit {self.begin}; only one that begins at 0 has a root")
         self.start()
         groups = -(-self._width // THREADS)
-        self._device.post(self._kernels["root"], groups, THREADS, self.root, self.partial, self._width, count)
+        self._device.replay(
+            (self, "root", count),
+            lambda: self._device.post(
+                self._kernels["root"], groups, THREADS, self.root, self.partial, self._width, count
+            ),
+        )
         return self.root
 
 
@@ -160,20 +231,22 @@ class GpuAdamW:
         self._slices = -(-params.size // SLICE)
         self.first, self.second = device.vector(params.shape, np.float32), device.vector(params.shape, np.float32)
         self._norms = device.vector((self._slices, 2), np.float64)
-        self._hyper, self._outcome = device.vector(11, np.float32), device.vector(5, np.float64)
+        self._hyper, self._outcome = device.vector(13, np.float64), device.vector(3, np.float64)
 
     def step(self, config: TrainConfig, gradient: DeviceArray, count: float, step: int, lr: float) -> None:
-        self._hyper[:] = np.array(hyper_of(config, count, step, lr), np.float32)
-        self._outcome[2:3] = config.clip_norm
-        self._outcome[4:5] = step + 1
+        hyper = np.array(hyper_of(config, count, step, lr), np.float32)
+        self._hyper[:] = np.array([*hyper.tolist(), config.clip_norm, step + 1])
+        self._device.replay((self, "step", gradient.place), lambda: self._post(gradient))
+
+    def _post(self, gradient: DeviceArray) -> None:
         size, post = self.params.size, self._device.post
         post(self._kernels["clip"], self._slices, SUMS, gradient, self._norms, self._hyper, size)
-        post(self._kernels["norms"], 1, THREADS, self._norms, self._outcome, self._slices)
+        post(self._kernels["norms"], 1, THREADS, self._norms, self._hyper, self._outcome, self._slices)
         post(
             self._kernels["adamw"], -(-size // THREADS), THREADS, self.params, self.first, self.second, gradient,
             self._hyper, self._outcome, size,
         )  # fmt: skip
 
     def outcome(self) -> StepInfo:
-        raw, _, _, bad, _ = self._outcome.to_host().tolist()
+        raw, _, bad = self._outcome.to_host().tolist()
         return StepInfo(math.sqrt(raw) if raw >= 0 else math.nan, not bad)

@@ -5,7 +5,8 @@ lanes in a row are a warp; only CUDA can look ACROSS it, so sums over lanes are 
 
 An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
 buffers, so there every pointer gets a number beside it, which is added in front of the body. A kernel's parameters, by
-which its arguments are converted, are read off the same line.
+which its arguments are converted, are read off the same line. A last one, ROOM name, is a group's memory on the chip,
+as much as is asked for where the kernel is posted.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*)\) \{")
+KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*?)(?:, ROOM (\w+))?\) \{")
+Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …
 TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 
 CUDA = """
@@ -47,6 +49,9 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #define CUDA
+#define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
+#define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)  // float4s can be read
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """
 
@@ -77,6 +82,7 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define BITS64_OF as_long
 #define IS_FINITE(x) (isfinite(x) != 0)
 #define HIGH mul_hi
+#define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)
 """
 
 
@@ -107,27 +113,44 @@ def kernels_of(text: str) -> dict[str, tuple[Parameter, ...]]:
     return {match[1]: parameters(match[2]) for match in KERNEL.finditer(text)}
 
 
-def for_cuda(text: str, defines: Mapping[str, int]) -> Source:
-    return Source(CUDA + _defined(defines) + text, kernels_of(text))
+def for_cuda(text: str, defines: Mapping[str, Any]) -> Source:
+    def with_room(match: re.Match[str]) -> str:
+        room = f"extern __shared__ float4 {match[3]}[];" if match[3] else ""
+        return f"KERNEL void {match[1]}({match[2]}) {{ {room}"
+
+    return Source(CUDA + _defined(defines) + KERNEL.sub(with_room, text), kernels_of(text))
 
 
-def for_opencl(text: str, defines: Mapping[str, int]) -> Source:
+def for_opencl(text: str, defines: Mapping[str, Any], unroll: bool = True) -> Source:
+    """Without `unroll`, loops stay loops: a CPU that plays GPU gains nothing by it and compiles for minutes."""
+
     def with_starts(match: re.Match[str]) -> str:
         given = [part.strip() for part in match[2].split(",") if part.strip()]
         arrays = [one.name for one in parameters(match[2]) if one.is_array]
         starts = "".join(f", long {name}_start" for name in arrays)
         moved = " ".join(f"{name} += {name}_start;" for name in arrays)
-        return f"KERNEL void {match[1]}({', '.join(given)}{starts}) {{ {moved}"
+        room = f", __local float4* {match[3]}" if match[3] else ""
+        return f"KERNEL void {match[1]}({', '.join(given)}{starts}{room}) {{ {moved}"
 
-    return Source(OPENCL + _defined(defines) + KERNEL.sub(with_starts, text), kernels_of(text))
+    words = {"UNROLL": '_Pragma("unroll")', "UNROLL_4": '_Pragma("unroll 4")', **defines}
+    if not unroll:
+        words |= dict.fromkeys(("UNROLL", "UNROLL_4"), '_Pragma("unroll 1")')
+    return Source(OPENCL + _defined(words) + KERNEL.sub(with_starts, text), kernels_of(text))
 
 
-def _defined(values: Mapping[str, int]) -> str:
+def _defined(values: Mapping[str, Any]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in sorted(values.items()))
 
 
 @cache
-def read(*names: str) -> str:
-    """Files of ours, by their paths in the package, in this order."""
+def read(*parts: Part) -> str:
+    """Files of ours, by their paths in the package, in this order; pairs beside a path are words that are replaced."""
     root = Path(__file__).parents[1]
-    return "\n".join((root / name).read_text(encoding="utf-8") for name in names)
+    texts = []
+    for part in parts:
+        name, *words = (part,) if isinstance(part, str) else part
+        text = (root / name).read_text(encoding="utf-8")
+        for word, value in words:
+            text = re.sub(rf"{word}\b", value, text)
+        texts.append(text)
+    return "\n".join(texts)

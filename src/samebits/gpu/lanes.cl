@@ -14,6 +14,14 @@ DEVICE float sum_lanes32(LOCAL float* board, float x) {
   return x;
 }
 
+DEVICE float max_lanes32(LOCAL float* board, float x) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    float other = ACROSS(x, distance);
+    if (other > x) x = other;
+  }
+  return x;
+}
+
 DEVICE float sum_quads(float x) {
   x = x + ACROSS(x, 16);
   x = x + ACROSS(x, 2);
@@ -56,6 +64,15 @@ DEVICE float sum_lanes32(LOCAL float* board, float x) {
   for (int n = 8; n > 0; n /= 2)
     for (int i = 0; i < n; i++) s[i] = s[i] + s[i + n];
   return s[0];
+}
+
+DEVICE float max_lanes32(LOCAL float* board, float x) {
+  LOCAL float* mine = board + LANE / 32 * 32;
+  BARRIER;
+  board[LANE] = x;
+  BARRIER;
+  for (int i = 0; i < 32; i++) if (mine[i] > x) x = mine[i];
+  return x;
 }
 
 DEVICE float sum_four(LOCAL float* board, float t0, float t1, float t2, float t3) {

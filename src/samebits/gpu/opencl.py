@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.gpu.arrays import DeviceArray
+from samebits.gpu.clock import OpenCLClock
 from samebits.gpu.dialect import Parameter, for_opencl
 
 OPTIONS = ("-cl-denorms-are-zero", "-cl-fp32-correctly-rounded-divide-sqrt")
@@ -44,21 +46,50 @@ def is_gpu(device: Any) -> bool:
     return bool(device.type & package().device_type.GPU)
 
 
+class Launch(NamedTuple):
+    kernel: Any
+    args: tuple[Any, ...]
+    all_threads: tuple[int, int]
+    threads: tuple[int, int]
+
+
 class OpenCL:
     """One device: buffers, programs, and a queue that runs them in order."""
 
     def __init__(self, device: Any) -> None:
         self._cl = package()
-        self.device, self.warps = device, 1
+        self.device = device
+        self.threads, self.most = 96, 64  # of a large group, and of those that do its longer half
+        self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)
+        self._bytes = 0
+        self._clock: OpenCLClock | None = None
+        self._buffer = type("Buffer", (self._cl.Buffer,), {})  # one whose end can be noticed
 
     @property
     def name(self) -> str:
         return str(self.device.name).strip()
 
     def allocate(self, size: int) -> Any:
-        return self._cl.Buffer(self.context, self._cl.mem_flags.READ_WRITE, max(4, size))
+        found = self._buffer(self.context, self._cl.mem_flags.READ_WRITE, max(4, size))
+        self._bytes += found.size
+        weakref.finalize(found, self._given_back, found.size)
+        return found
+
+    def _given_back(self, size: int) -> None:
+        self._bytes -= size
+
+    def held(self) -> int:
+        """Bytes that our buffers have."""
+        return self._bytes
+
+    def start_clock(self) -> OpenCLClock:
+        """From now on kernels are timed."""
+        self.finish()
+        self.queue = self._cl.CommandQueue(self.context, properties=self._cl.command_queue_properties.PROFILING_ENABLE)
+        self._clock = OpenCLClock()
+        return self._clock
 
     def write(self, buffer: Any, start: int, content: Array) -> None:
         if content.nbytes:
@@ -73,13 +104,14 @@ class OpenCL:
             self._cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), start, size)
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
-        source = for_opencl(text, defines)
+        source = for_opencl(text, defines, is_gpu(self.device))
         program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
         return {name: (self._cl.Kernel(program, name), known) for name, known in source.kernels.items()}
 
-    def launch(
-        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any]
-    ) -> None:
+    def prepare(
+        self, kernel: Any, known: Sequence[Parameter], grid: tuple[int, int], threads: int, args: Sequence[Any],
+        shared: int,
+    ) -> Launch:  # fmt: skip
         given: list[Any] = []
         starts: list[Any] = []
         for parameter, value in zip(known, args, strict=True):
@@ -88,8 +120,18 @@ class OpenCL:
                 starts.append(np.int64(value.start))
             else:
                 given.append(np.dtype(parameter.kind).type(value))
-        kernel.set_args(*given, *starts)
-        self._cl.enqueue_nd_range_kernel(self.queue, kernel, (grid[0] * threads, grid[1]), (threads, 1))
+        room = [self._cl.LocalMemory(shared)] if shared else []
+        return Launch(kernel, (*given, *starts, *room), (grid[0] * threads, grid[1]), (threads, 1))
+
+    def bundle(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+        return launches
+
+    def run(self, bundle: Sequence[Launch], again: bool) -> None:
+        for kernel, args, all_threads, threads in bundle:
+            kernel.set_args(*args)
+            done = self._cl.enqueue_nd_range_kernel(self.queue, kernel, all_threads, threads)
+            if self._clock:
+                self._clock.add(kernel.function_name, done)
 
     def finish(self) -> None:
         self.queue.finish()

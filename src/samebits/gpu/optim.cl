@@ -4,12 +4,13 @@
 #define SLICE 1024
 #define TINY 5.421010862427522e-20f  // 2^-64: smaller gradients are 0
 
-// hyper: 1 / count, element limit, b1, 1 − b1, b2, 1 − b2, unbias1, unbias2, eps, lr, decay
-// outcome: raw Σg², Σg² clipped, clip_norm, the step whose numbers were not finite (from 1; 0: none), this step
+// hyper: 1 / count, element limit, b1, 1 − b1, b2, 1 − b2, unbias1, unbias2, eps, lr, decay, which all are float32; the
+// norm's limit, this step (from 1)
+// outcome: raw Σg², Σg² clipped, the step whose numbers were not finite (0: none)
 
-KERNEL void clip(GLOBAL float* gradient, GLOBAL double* norms, GLOBAL const float* hyper, int size) {
+KERNEL void clip(GLOBAL float* gradient, GLOBAL double* norms, GLOBAL const double* hyper, int size) {
   SHARED double board[SUMS];
-  float scale = hyper[0], limit = hyper[1];
+  float scale = (float)hyper[0], limit = (float)hyper[1];
   int last = min(SLICE, size - GROUP * SLICE);
   GLOBAL float* mine = gradient + (i64)GROUP * SLICE;
   double raw = 0.0, clipped = 0.0;
@@ -31,7 +32,7 @@ KERNEL void clip(GLOBAL float* gradient, GLOBAL double* norms, GLOBAL const floa
 }
 
 // The tree over the slices' norms, in place, by one group; and what they mean for the step.
-KERNEL void norms(GLOBAL double* norms, GLOBAL double* outcome, int slices) {
+KERNEL void norms(GLOBAL double* norms, GLOBAL const double* hyper, GLOBAL double* outcome, int slices) {
   for (int n = slices; n > 1; n = (n + 1) / 2) {
     int middle = n / 2;
     for (int begin = 0; begin < middle; begin += GROUP_SIZE) {
@@ -57,17 +58,17 @@ KERNEL void norms(GLOBAL double* norms, GLOBAL double* outcome, int slices) {
   if (LANE == 0) {
     outcome[0] = norms[0];
     outcome[1] = norms[1];
-    if (!IS_FINITE(norms[0]) && outcome[3] == 0.0) outcome[3] = outcome[4];
+    if (!IS_FINITE(norms[0]) && outcome[2] == 0.0) outcome[2] = hyper[12];
   }
 }
 
-KERNEL void adamw(GLOBAL float* params, GLOBAL float* first, GLOBAL float* second, GLOBAL const float* gradient, GLOBAL const float* hyper, GLOBAL double* outcome, int size) {
+KERNEL void adamw(GLOBAL float* params, GLOBAL float* first, GLOBAL float* second, GLOBAL const float* gradient, GLOBAL const double* hyper, GLOBAL double* outcome, int size) {
   int j = GROUP * GROUP_SIZE + LANE;
-  if (j >= size || outcome[3] != 0.0 && outcome[3] < outcome[4] || !IS_FINITE(outcome[0])) return;
-  double norm = SQRT64(outcome[1]), most = outcome[2];
+  if (j >= size || outcome[2] != 0.0 && outcome[2] < hyper[12] || !IS_FINITE(outcome[0])) return;
+  double norm = SQRT64(outcome[1]), most = hyper[11];
   float scale = most > 0.0 && most < norm ? (float)(most / norm) : 1.0f;
-  float b1 = hyper[2], one_b1 = hyper[3], b2 = hyper[4], one_b2 = hyper[5], unbias1 = hyper[6], unbias2 = hyper[7];
-  float eps = hyper[8], lr = hyper[9], decay = hyper[10];
+  float b1 = (float)hyper[2], one_b1 = (float)hyper[3], b2 = (float)hyper[4], one_b2 = (float)hyper[5];
+  float unbias1 = (float)hyper[6], unbias2 = (float)hyper[7], eps = (float)hyper[8], lr = (float)hyper[9], decay = (float)hyper[10];
   float g = gradient[j] * scale;
   float m = FMA(b1, first[j], one_b1 * g);
   float v = FMA(b2, second[j], one_b2 * g * g);
@@ -76,5 +77,5 @@ KERNEL void adamw(GLOBAL float* params, GLOBAL float* first, GLOBAL float* secon
   float p = params[j];
   p = FMA(-lr, FMA(decay, p, DIVIDE(m * unbias1, SQRT(v * unbias2) + eps)), p);
   params[j] = p;
-  if (!IS_FINITE(p)) outcome[3] = outcome[4];
+  if (!IS_FINITE(p)) outcome[2] = hyper[12];
 }

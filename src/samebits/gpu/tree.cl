@@ -1,6 +1,6 @@
 // The fixed tree (engine/merge.py). A thread has a column of the rows.
 
-#define LEVELS 32
+#define LEVELS 24  // units: up to 2^23
 
 // Push rows (units first, first + 1, …) into a binary counter that began at unit `begin`; or one row that is a node of
 // level_given, if that is not negative. What waits for a right sibling lies in partial[level], for a left one in
@@ -8,25 +8,32 @@
 KERNEL void fold(GLOBAL REAL* partial, GLOBAL const REAL* rows, int levels, int width, int begin, int first, int count, int level_given) {
   int column = GROUP * GROUP_SIZE + LANE;
   if (column >= width) return;
-  REAL nodes[LEVELS];
-  for (int level = 0; level < levels; level++)
-    if (((first >> level) & 1) && ((first >> level) - 1) << level >= begin)
+  REAL nodes[LEVELS];  // in registers: nothing but loops that are unrolled looks at them
+  UNROLL
+  for (int level = 0; level < LEVELS; level++)
+    if (level < levels && ((first >> level) & 1) && ((first >> level) - 1) << level >= begin)
       nodes[level] = partial[(i64)level * width + column];
-  int unit = first;
+  int unit = first, lowest = level_given < 0 ? 0 : level_given;
   for (int row = 0; row < count; row++) {
-    int level = level_given < 0 ? 0 : level_given;
-    int size = 1 << level;
     REAL value = rows[(i64)row * width + column];
-    while (((unit >> level) & 1) && ((unit >> level) - 1) << level >= begin) {
+    UNROLL
+    for (int level = 0; level < LEVELS; level++) {
+      if (level < lowest) continue;
+      if (((unit >> level) & 1) == 0) {
+        nodes[level] = value;
+        break;
+      }
+      if (((unit >> level) - 1) << level < begin) {
+        partial[(i64)(levels + level) * width + column] = value;
+        break;
+      }
       value = nodes[level] + value;
-      level++;
     }
-    if ((unit >> level) & 1) partial[(i64)(levels + level) * width + column] = value;
-    else nodes[level] = value;
-    unit += size;
+    unit += 1 << lowest;
   }
-  for (int level = 0; level < levels; level++)
-    if (((unit >> level) & 1) && ((unit >> level) - 1) << level >= begin)
+  UNROLL
+  for (int level = 0; level < LEVELS; level++)
+    if (level < levels && ((unit >> level) & 1) && ((unit >> level) - 1) << level >= begin)
       partial[(i64)level * width + column] = nodes[level];
 }
 

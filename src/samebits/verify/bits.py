@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from samebits.config import TrainConfig
+from samebits.engine.device import Device
 from samebits.engine.exchange import Links
 from samebits.engine.family import Family
 from samebits.engine.params import weights_hash
@@ -16,21 +17,23 @@ from samebits.engine.workers import Workers
 
 
 def trained_hashes(
-    family: Family, config: TrainConfig, workers: int, steps: int, share_little: bool = False,
-    links: Links | None = None,
-) -> tuple[str, str]:  # fmt: skip
+    family: Family, config: TrainConfig, device: Device, steps: int, links: Links | None = None
+) -> tuple[str, str]:
     """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
-    with Workers(workers, share_little=share_little) as team:
-        trainer = Trainer(family, config, team, links=links)
-        rows = [trainer.step(log=True) for _ in range(steps)]
-        rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
-        numbers = np.array([value for row in rows for value in row.values()], np.float64)
-        return weights_hash(trainer.params), hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
+    trainer = Trainer(family, config, device, links=links)
+    rows = [trainer.step(log=True) for _ in range(steps)]
+    rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
+    numbers = np.array([value for row in rows for value in row.values()], np.float64)
+    weights = weights_hash(device.download(trainer.params))
+    return weights, hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
 
 
 def compare(
     family: Family, config: TrainConfig, counts: Sequence[int], steps: int, share_little: bool = False
 ) -> dict[int, tuple[str, str]]:
     """The hashes at each worker count; with `share_little` even what is too little to be shared is."""
-    ready = resolve(family, config)
-    return {count: trained_hashes(family, ready, count, steps, share_little) for count in counts}
+    ready, found = resolve(family, config), {}
+    for count in counts:
+        with Workers(count, share_little=share_little) as team:
+            found[count] = trained_hashes(family, ready, team, steps)
+    return found

@@ -17,6 +17,7 @@ from samebits.config import override
 from samebits.distance import Graph, bounds, graph_edit_distance
 from samebits.engine import elementary, gemm, rng
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.family import Family
 from samebits.engine.jit import kernel
 from samebits.engine.optim import Plateau, learning_rate
@@ -169,12 +170,12 @@ KERNELS: dict[str, Callable[[], str]] = {
 }
 
 
-def task_canary(family: Family, task: str) -> str:
+def task_canary(family: Family, task: str, device: Device) -> str:
     """Weights and every metric of a tiny training, its every draw in play."""
     found = family.tasks[task]
     settings = {**found.verify, **family.canary}
     config = resolve(family, override(found.presets["small"], settings))
-    weights, metrics = trained_hashes(family, config, WORKERS, STEPS, share_little=True)
+    weights, metrics = trained_hashes(family, config, device, STEPS)
     return hashlib.sha256(f"{weights} {metrics}".encode()).hexdigest()
 
 
@@ -185,15 +186,17 @@ def names(families: Mapping[str, Family] | None = None) -> list[str]:
     return [*KERNELS, *probes, *(task for family in chosen for task in family.tasks)]
 
 
-def canary(name: str) -> str:
-    """The hash that this machine computes."""
+def canary(name: str, device: Device | None = None) -> str:
+    """The hash that this machine computes, or for a task this device."""
     if name in KERNELS:
         with Workers(1):
             return KERNELS[name]()
     family = next(family for family in discover().values() if name in family.tasks or name in family.probes)
-    if name in family.tasks:
-        return task_canary(family, name)
+    if name in family.tasks and device is not None:
+        return task_canary(family, name, device)
     with Workers(WORKERS, share_little=True) as workers:
+        if name in family.tasks:
+            return task_canary(family, name, workers)
         return digest(*family.probes[name](workers))
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from samebits import api
 from samebits.engine.cache_folder import cache_bases
 from samebits.engine.trainer import resolve
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover
 from samebits.verify.bits import trained_hashes
@@ -100,7 +101,8 @@ def computed(case: Case) -> str:
         return canary(case.name)
     family, _, config = api.configure(case.name, case.preset, {})
     config = type(config).model_validate({**config.model_dump(), **family.canary})
-    weights, metrics = trained_hashes(family, resolve(family, config), WORKERS, case.steps)
+    with Workers(WORKERS) as team:
+        weights, metrics = trained_hashes(family, resolve(family, config), team, case.steps)
     return f"{weights[:32]}{metrics[:32]}"
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from samebits import api
 from samebits.bench.profile import profile
-from samebits.engine.cluster import joined
+from samebits.engine.cluster import joined, links_for
 from samebits.engine.launcher import run_group
 from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
+from samebits.gpu.choose import device_for
 from samebits.verify.bits import trained_hashes
 
 
@@ -31,6 +32,8 @@ class Request:
     settings: dict[str, Any]
     workers: int
     steps: int
+    device: str = "cpu"
+    inexact: bool = False
     answer: str = ""  # the file that rank 0 writes
 
 
@@ -49,7 +52,9 @@ def answer(request: Request) -> None:
     found: Any
     with joined() as links:
         if request.what == "hashes":
-            found = trained_hashes(family, resolve(family, config), request.workers, request.steps, links=links)
+            with device_for(request.device, request.workers, request.inexact) as device:
+                together = links_for(device, links)
+                found = trained_hashes(family, resolve(family, config), device, request.steps, together)
         else:
             found = profile(family, config, request.workers, request.steps, links).record()
         if links is None or links.rank == 0:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device, Vector
 from samebits.engine.elementary import LN2, exp, log
-from samebits.engine.family import Batch, Wave
+from samebits.engine.family import Batch, Constants, Wave
 from samebits.engine.parts import Report
 from samebits.engine.reduction import Reduction
 from samebits.engine.workers import Workers
-from samebits.families.gpt import data, transformer
+from samebits.families.gpt import data, gpu, transformer
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.data import Text
 
@@ -34,19 +35,28 @@ def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dic
     }
 
 
-def validate(model: GptModel, batch: Batch, workers: Workers) -> dict[str, float]:
+def evaluate(
+    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
+) -> None:
+    inputs, targets, _, _ = transformer.cut(config, batch, wave)
+    transformer.evaluate(config, params, inputs, targets, rows, workers)
+
+
+EVALUATE: Mapping[str, Callable[..., None]] = {"cpu": evaluate, "gpu": gpu.evaluate}
+
+
+def validate(model: GptModel, batch: Batch, device: Device) -> dict[str, float]:
     """The metrics that training would log for this batch, bit for bit: the same units, the same tree."""
-    config, S, windows = model.config, model.config.unit_samples, batch.arrays
-    reduction = Reduction(workers, config.slot_memory, config.micro_batches, 8 * S * config.context)
+    config, S, params = model.config, model.config.unit_samples, device.upload(model.weights)
+    reduction = Reduction(device, config.slot_memory, config.micro_batches, 8 * S * config.context)
     plan = reduction.plan(np.ones(-(-batch.samples // S), np.int64), 8 * len(COLUMNS))
 
-    def compute(wave: Wave, rows: Array) -> None:
-        some = slice(wave.first_unit * S, wave.last_unit * S)
-        transformer.evaluate(config, model.weights, windows.inputs[some], windows.targets[some], rows, workers)
+    def compute(wave: Wave, rows: Vector) -> None:
+        EVALUATE[device.kind](config, model.constants, params, batch, wave, rows, device)
 
     merged = reduction.total(plan, len(COLUMNS), np.float64, compute)
-    workers.join()
-    return summarise(config, dict(zip(COLUMNS, merged.tolist(), strict=True)), batch)
+    device.join()
+    return summarise(config, dict(zip(COLUMNS, device.download(merged).tolist(), strict=True)), batch)
 
 
 def unigram(config: GptConfig, text: Text, batch: Batch) -> dict[str, float]:
@@ -65,12 +75,12 @@ def uniform(config: GptConfig, batch: Batch) -> dict[str, float]:
     return summarise(config, {"nats": log(float(config.symbols)), "tokens": 1.0, "hits": 1 / config.symbols}, batch)
 
 
-def report(model: GptModel, workers: Workers) -> Report:
+def report(model: GptModel, device: Device) -> Report:
     """What `samebits eval` shows."""
     text = data.load(model.config, model.vocabulary)
     batch = data.evaluation(model.config, text, True)
     found = {
-        "the model": validate(model, batch, workers),
+        "the model": validate(model, batch, device),
         "unigram: how often each token occurs in training": unigram(model.config, text, batch),
         "uniform: every token alike": uniform(model.config, batch),
     }

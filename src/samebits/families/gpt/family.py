@@ -130,13 +130,6 @@ def gradient(
     transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
 
 
-def evaluate(
-    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
-    inputs, targets, _, _ = transformer.cut(config, batch, wave)
-    transformer.evaluate(config, params, inputs, targets, rows, workers)
-
-
 def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:
     windows = batch.arrays
     named = views(layout(config), params)
@@ -164,6 +157,8 @@ def flops(config: GptConfig) -> float:
     return 2.0 * sum(m * k * n * count for m, k, n, count in products(config)) + heads
 
 
+WHOLE_STEP = {"compiled": True, "graph": True}  # of a peer on a GPU
+
 FAMILY = Family(
     name="gpt",
     config=GptConfig,
@@ -177,7 +172,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate), "gpu": gpu.KERNELS},
+    kernels={"cpu": Kernels(gradient, evaluation.evaluate), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="loss",
@@ -208,6 +203,26 @@ FAMILY = Family(
                 ("torch",),
                 {"compiled": True},
                 {"compiled": True, "distributed": True},
+            ),
+        ),
+        gpu_peers=(
+            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",)),
+            Peer("PyTorch compiled", f"{__package__}.peer_torch", ("torch",), {"compiled": True}),
+            Peer("PyTorch compiled, CUDA graph", f"{__package__}.peer_torch", ("torch",), WHOLE_STEP),
+            # Other arithmetic: products of numbers with fewer digits, on tensor cores.
+            Peer(
+                "PyTorch compiled, CUDA graph, tf32",
+                f"{__package__}.peer_torch",
+                ("torch",),
+                {**WHOLE_STEP, "arithmetic": "tf32"},
+                tolerance=3e-3,
+            ),
+            Peer(
+                "PyTorch compiled, CUDA graph, bf16",
+                f"{__package__}.peer_torch",
+                ("torch",),
+                {**WHOLE_STEP, "arithmetic": "bf16"},
+                tolerance=2e-2,
             ),
         ),
         measurements={

@@ -1,13 +1,10 @@
 // The transformer (kernels.py, attention.py): rows m of all samples at once, D numbers wide.
 
-#define DEPTH_P 512  // terms of a panel
 #define ELEMENT (GROUP * GROUP_SIZE + LANE)
 
-KERNEL void embed(GLOBAL float* x, GLOBAL const float* token, GLOBAL const float* position, GLOBAL const int* inputs, int count, int D, int T) {
-  int i = ELEMENT;
-  if (i >= count) return;
-  int m = i / D, e = i % D;
-  x[i] = token[(i64)inputs[m] * D + e] + position[(m % T) * D + e];
+KERNEL void embed(GLOBAL float* x, GLOBAL const float* token, GLOBAL const float* position, GLOBAL const int* inputs, int D, int T) {
+  i64 from = (i64)inputs[GROUP] * D, at = GROUP % T * D;
+  for (int e = LANE; e < D; e += GROUP_SIZE) x[(i64)GROUP * D + e] = token[from + e] + position[at + e];
 }
 
 // n = x · r, r = 1 / √(mean x² + eps): a warp a row
@@ -33,27 +30,13 @@ KERNEL void norm_backward(GLOBAL float* dx, GLOBAL const float* dn, GLOBAL const
     dx[at + i] = FMA(r[GROUP], FMA(n[at + i], mean, dn[at + i]), fresh ? 0.0f : dx[at + i]);
 }
 
-KERNEL void square_relu_forward(GLOBAL float* a, GLOBAL float* p, int count) {
-  int i = ELEMENT;
-  if (i >= count) return;
-  float positive = p[i] > 0.0f ? p[i] : 0.0f;
-  p[i] = positive;
-  a[i] = positive * positive;
-}
-
-KERNEL void square_relu_backward(GLOBAL float* a, GLOBAL float* dh, GLOBAL const float* p, int count) {
-  int i = ELEMENT;
-  if (i >= count) return;
-  a[i] = p[i] * p[i];
-  dh[i] = dh[i] * (2.0f * p[i]);
-}
-
-// 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold; a thread 16 draws
-KERNEL void draw_dropout(GLOBAL uchar* mask, int each, int samples, int first, int site, int threshold, long seed, long step, int purpose) {
+// 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold; a thread 16 draws. when: the
+// first sample, and the step
+KERNEL void draw_dropout(GLOBAL uchar* mask, GLOBAL const long* when, int each, int samples, int site, int threshold, long seed, int purpose) {
   int blocks = (each + 15) / 16, i = ELEMENT;
   if (i >= blocks * samples) return;
   int sample = i / blocks, block = i % blocks;
-  u64 drawn[4] = {(u64)block, (u64)site, (u64)(first + sample), (u64)step};
+  u64 drawn[4] = {(u64)block, (u64)site, (u64)(when[0] + sample), (u64)when[1]};
   philox(drawn, (u64)seed, (u64)purpose);
   for (int j = 0; j < 16 && 16 * block + j < each; j++)
     mask[(i64)sample * each + 16 * block + j] = (int)((drawn[j >> 2] >> (16 * (j & 3))) & 0xFFFF) >= threshold;
@@ -69,99 +52,106 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
   if (i < count) out[i] = x[i] * ((float)mask[i] * scale);
 }
 
-// A warp has query i of a head of a sample. qkv (rows, 3D); chances (samples, H, T, T).
-KERNEL void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  SHARED float board[32];
-  SHARED float query[512];
-  int i = GROUP % T, h = GROUP / T % H, s = GROUP / T / H, d = D / H;
-  GLOBAL const float* rows = qkv + (i64)s * T * 3 * D + h * d;
-  GLOBAL float* P = chances + (i64)GROUP * T;
-  for (int e = LANE; e < d; e += 32) query[e] = scale * rows[(i64)i * 3 * D + e];
-  BARRIER;
-  float top = -INFINITY;
-  for (int j = LANE; j <= i; j += 32) {
-    float score = 0.0f;
-    for (int e = 0; e < d; e++) score = FMA(query[e], rows[(i64)j * 3 * D + D + e], score);
-    P[j] = score;
-    if (score > top) top = score;
+// Attention: a group has QUERIES rows of a head of a sample; qkv (rows, 3D), chances and slopes (samples, H, T, T). Up to the end
+// of the last column that a group's rows see, chances are 0 after the diagonal, so later products need no mask.
+#define QUERIES 64
+#define WARPS 8
+
+#define HEAD_OF_GROUP \
+  SHARED float4 boards[BOARD_SCORES]; \
+  int tiles = (T + QUERIES - 1) / QUERIES, row0 = GROUP % tiles * QUERIES, head = GROUP / tiles, d = D / H; \
+  int end = min(row0 + QUERIES, T); \
+  GLOBAL const float* q = qkv + (i64)(head / H) * T * 3 * D + head % H * d; \
+  GLOBAL const float* k = q + D; \
+  GLOBAL const float* v = k + D;
+
+// out (T, T), the group's rows = a (T, d) · bᵀ (T, d)
+DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* a, int lda, float scale, GLOBAL const float* b, int ldb, int row0, int end, int T, int d) {
+  for (int column0 = 0; column0 < end; column0 += QUERIES) {
+    float sums[4][4];
+    for (int i = 0; i < 4; i++)
+      for (int j = 0; j < 4; j++) sums[i][j] = 0.0f;
+    product_SCORES(sums, boards, a, lda, 0, scale, b, ldb, 0, 1.0f, row0, column0, end, end, 0, d);
+    for (int i = 0; i < 4; i++)
+      for (int j = 0; j < 4; j++) {
+        int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(j);
+        if (row < end && column < end) out[(i64)row * T + column] = sums[i][j];
+      }
   }
-  board[LANE] = top;
   BARRIER;
-  for (int l = 0; l < 32; l++) if (board[l] > top) top = board[l];
-  BARRIER;
-  float sum = 0.0f;
-  for (int j = LANE; j <= i; j += 32) {
-    float grown = exp_chain(P[j] - top);
-    P[j] = grown;
-    sum = sum + grown;
-  }
-  float share = DIVIDE(1.0f, sum_lanes32(board, sum));
-  for (int j = LANE; j <= i; j += 32) P[j] = P[j] * share;
-  BARRIER;
-  for (int e = LANE; e < d; e += 32) {
-    float whole = 0.0f;
-    for (int k0 = 0; k0 <= i; k0 += DEPTH_P) {
-      float part = 0.0f;
-      for (int k = k0; k <= i && k < k0 + DEPTH_P; k++) part = FMA(P[k], rows[(i64)k * 3 * D + 2 * D + e], part);
-      whole = k0 ? whole + part : part;
+}
+
+// out (T, d), the rows from row0 = scale · a (T, T), or aᵀ, · b (T, d), over the terms first … last
+DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale, GLOBAL const float* a, int transposed, GLOBAL const float* b, int ldb, float b_scale, int row0, int first, int last, int T, int d) {
+  for (int column0 = 0; column0 < d; column0 += 16 * HEAD_N) {
+    float sums[4][HEAD_N], whole[4][HEAD_N];
+    for (int term = first; term < last;) {
+      int next = min(term / DEPTH * DEPTH + DEPTH, last);
+      for (int i = 0; i < 4; i++)
+        for (int j = 0; j < HEAD_N; j++) sums[i][j] = 0.0f;
+      product_HEAD(sums, boards, a, T, transposed, 1.0f, b, ldb, 1, b_scale, row0, column0, T, d, term, next);
+      for (int i = 0; i < 4; i++)
+        for (int j = 0; j < HEAD_N; j++) whole[i][j] = term > first ? whole[i][j] + sums[i][j] : sums[i][j];
+      term = next;
     }
-    y[((i64)s * T + i) * D + h * d + e] = whole;
+    for (int i = 0; i < 4; i++)
+      for (int j = 0; j < HEAD_N; j++) {
+        int row = row0 + ROW_HEAD(i), column = column0 + COLUMN_HEAD(j);
+        if (row < T && column < d) out[(i64)row * ldo + column] = scale * whole[i][j];
+      }
   }
+}
+
+KERNEL void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
+  HEAD_OF_GROUP
+  SHARED float board[32 * WARPS];
+  GLOBAL float* P = chances + (i64)head * T * T;
+  scores(boards, P, q, 3 * D, scale, k, 3 * D, row0, end, T, d);
+  for (int r = LANE / 32; r < QUERIES; r += WARPS) {
+    int i = row0 + r, seen = i < T ? i + 1 : 0;
+    GLOBAL float* row = P + (i64)i * T;
+    float top = -INFINITY, sum = 0.0f;
+    for (int j = LANE % 32; j < seen; j += 32) if (row[j] > top) top = row[j];
+    top = max_lanes32(board, top);
+    for (int j = LANE % 32; j < seen; j += 32) {
+      float grown = exp_chain(row[j] - top);
+      row[j] = grown;
+      sum = sum + grown;
+    }
+    float share = DIVIDE(1.0f, sum_lanes32(board, sum));
+    for (int j = LANE % 32; seen && j < end; j += 32) row[j] = j < seen ? row[j] * share : 0.0f;
+  }
+  BARRIER;
+  gather(boards, y + (i64)(head / H) * T * D + head % H * d, D, 1.0f, P, 0, v, 3 * D, 1.0f, row0, 0, end, T, d);
 }
 
 // … and back: the slopes of its scores, and dq.
 KERNEL void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  SHARED float board[32];
-  int i = GROUP % T, h = GROUP / T % H, s = GROUP / T / H, d = D / H;
-  GLOBAL const float* rows = qkv + (i64)s * T * 3 * D + h * d;
-  GLOBAL const float* out = dy + ((i64)s * T + i) * D + h * d;
-  GLOBAL const float* P = chances + (i64)GROUP * T;
-  GLOBAL float* dS = slopes + (i64)GROUP * T;
-  float sum = 0.0f;
-  for (int j = LANE; j <= i; j += 32) {
-    float slope = 0.0f;
-    for (int e = 0; e < d; e++) slope = FMA(out[e], rows[(i64)j * 3 * D + 2 * D + e], slope);
-    dS[j] = slope;
-    sum = FMA(P[j], slope, sum);
+  HEAD_OF_GROUP
+  SHARED float board[32 * WARPS];
+  GLOBAL const float* P = chances + (i64)head * T * T;
+  GLOBAL float* dS = slopes + (i64)head * T * T;
+  scores(boards, dS, dy + (i64)(head / H) * T * D + head % H * d, D, 1.0f, v, 3 * D, row0, end, T, d);
+  for (int r = LANE / 32; r < QUERIES; r += WARPS) {
+    int i = row0 + r, seen = i < T ? i + 1 : 0;
+    i64 at = (i64)i * T;
+    float sum = 0.0f;
+    for (int j = LANE % 32; j < seen; j += 32) sum = FMA(P[at + j], dS[at + j], sum);
+    float mean = sum_lanes32(board, sum);
+    for (int j = LANE % 32; seen && j < end; j += 32) dS[at + j] = j < seen ? P[at + j] * (dS[at + j] - mean) : 0.0f;
   }
-  float mean = sum_lanes32(board, sum);
-  for (int j = LANE; j <= i; j += 32) dS[j] = P[j] * (dS[j] - mean);
   BARRIER;
-  for (int e = LANE; e < d; e += 32) {
-    float whole = 0.0f;
-    for (int k0 = 0; k0 <= i; k0 += DEPTH_P) {
-      float part = 0.0f;
-      for (int k = k0; k <= i && k < k0 + DEPTH_P; k++) part = FMA(dS[k], rows[(i64)k * 3 * D + D + e], part);
-      whole = k0 ? whole + part : part;
-    }
-    dqkv[((i64)s * T + i) * 3 * D + h * d + e] = scale * whole;
-  }
+  gather(boards, dqkv + (q - qkv), 3 * D, scale, dS, 0, k, 3 * D, 1.0f, row0, 0, end, T, d);
 }
 
-// A warp has key j: dk and dv, from the queries that looked at it.
+// A group has keys: dk and dv, from the queries that looked at them.
 KERNEL void attention_back_columns(GLOBAL float* dqkv, GLOBAL const float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  int j = GROUP % T, h = GROUP / T % H, s = GROUP / T / H, d = D / H;
-  GLOBAL const float* rows = qkv + (i64)s * T * 3 * D + h * d;
-  GLOBAL const float* out = dy + (i64)s * T * D + h * d;
-  GLOBAL const float* P = chances + (i64)(GROUP - j) * T;
-  GLOBAL const float* dS = slopes + (i64)(GROUP - j) * T;
-  for (int e = LANE; e < d; e += 32) {
-    float dk = 0.0f, dv = 0.0f, k_part = 0.0f, v_part = 0.0f;
-    int begun = 0;
-    for (int i = j; i < T; i++) {
-      k_part = FMA(dS[(i64)i * T + j], scale * rows[(i64)i * 3 * D + e], k_part);
-      v_part = FMA(P[(i64)i * T + j], out[(i64)i * D + e], v_part);
-      if ((i + 1) % DEPTH_P == 0 || i + 1 == T) {
-        dk = begun ? dk + k_part : k_part;
-        dv = begun ? dv + v_part : v_part;
-        k_part = v_part = 0.0f;
-        begun = 1;
-      }
-    }
-    i64 at = ((i64)s * T + j) * 3 * D + h * d + e;
-    dqkv[at + D] = dk;
-    dqkv[at + 2 * D] = dv;
-  }
+  HEAD_OF_GROUP
+  GLOBAL const float* P = chances + (i64)head * T * T;
+  GLOBAL const float* dS = slopes + (i64)head * T * T;
+  GLOBAL const float* out = dy + (i64)(head / H) * T * D + head % H * d;
+  gather(boards, dqkv + (k - qkv), 3 * D, 1.0f, dS, 1, q, 3 * D, scale, row0, row0, T, T, d);
+  gather(boards, dqkv + (v - qkv), 3 * D, 1.0f, P, 1, out, D, 1.0f, row0, row0, T, T, d);
 }
 
 // A warp a row: logits become dloss / dlogits; told: nats, whether it counts, whether the guess was right
@@ -171,10 +161,7 @@ KERNEL void cross_entropy(GLOBAL float* logits, GLOBAL double* told, GLOBAL cons
   int target = targets[GROUP];
   float wanted = target < 0 ? 0.0f : row[target], top = -INFINITY, sum = 0.0f;
   for (int i = LANE; i < V; i += 32) if (row[i] > top) top = row[i];
-  board[LANE] = top;
-  BARRIER;
-  for (int l = 0; l < 32; l++) if (board[l] > top) top = board[l];
-  BARRIER;
+  top = max_lanes32(board, top);
   for (int i = LANE; i < V; i += 32) {
     float grown = exp_chain(row[i] - top);
     row[i] = grown;
@@ -211,16 +198,16 @@ KERNEL void sum_rows(GLOBAL double* rows, GLOBAL const double* told, int units, 
   }
 }
 
-// A thread has a column of a unit's token and position gradients: rows in order.
+// A group has a row of a unit's token and position gradients: the rows of dx that it stands for, in order.
 KERNEL void embed_backward(GLOBAL float* slots, GLOBAL const float* dx, GLOBAL const int* inputs, int D, int T, int V, int each, int total, long size) {
-  int e = ELEMENT;
-  if (e >= D) return;
-  GLOBAL float* token = slots + GROUP_Y * size + e;
-  GLOBAL float* position = token + (i64)V * D;
-  for (int v = 0; v < V + T; v++) token[(i64)v * D] = 0.0f;
-  for (int m = GROUP_Y * each; m < (GROUP_Y + 1) * each && m < total; m++) {
-    float slope = dx[(i64)m * D + e];
-    token[(i64)inputs[m] * D] = token[(i64)inputs[m] * D] + slope;
-    position[(i64)(m % T) * D] = position[(i64)(m % T) * D] + slope;
+  int v = GROUP, first = GROUP_Y * each, end = min(first + each, total);
+  for (int e = LANE; e < D; e += GROUP_SIZE) {
+    float sum = 0.0f;
+    if (v < V) {
+      for (int m = first; m < end; m++) if (inputs[m] == v) sum = sum + dx[(i64)m * D + e];
+    } else {
+      for (int m = first + v - V; m < end; m += T) sum = sum + dx[(i64)m * D + e];
+    }
+    slots[GROUP_Y * size + (i64)v * D + e] = sum;
   }
 }

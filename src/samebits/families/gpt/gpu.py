@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +13,14 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.gpt.config import DROPOUT, GptConfig
 from samebits.families.gpt.kernels import Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
+from samebits.families.gpt.weights import Sizes
 from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
-from samebits.gpu.products import ADD, B_TRANSPOSED, Products
+from samebits.gpu.opened import require_single
+from samebits.gpu.products import ADD, SLOPE, SQUARED, Products, Size
 
 OWNER = "gpt"
-FILES = LANES, elementary.FILE, "gpu/random.cl", products.FILE, "families/gpt/gpt.cl"
-WARP = 32
+WARP, QUERIES, ATTENTION = 32, 64, 256  # threads; rows of a head that a group of attention has; its threads
 
 
 class Weights(NamedTuple):
@@ -31,8 +33,7 @@ class Weights(NamedTuple):
     size: int
 
 
-def weights_of(config: GptConfig) -> Weights:
-    z = sizes(config)
+def weights_of(z: Sizes) -> Weights:
     at, layers = (z.V + z.T) * z.D, []
     for _ in range(z.L):
         layer = {}
@@ -48,28 +49,30 @@ def weights_of(config: GptConfig) -> Weights:
     return Weights(0, z.V * z.D, layers, (at, z.D, z.V), at + z.D * z.V)
 
 
+def kernels_for(width: int, device: Gpu) -> Mapping[str, Any]:
+    """For heads so wide."""
+    columns = 1 if width <= 16 else 2 if width <= 32 else 4  # of a thread, in products of a head's rows
+    files = (
+        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 4, 4, 16, 16, 32).part(),
+        Size("HEAD", 4, columns, 16, 16, 32).part(), "families/gpt/gpt.cl",
+    )  # fmt: skip
+    return device.program(files, HEAD_N=columns, **elementary.WORDS)
+
+
 class Transformer:
     """One wave: its tokens on the device, and what the way back needs."""
 
     def __init__(
-        self, config: GptConfig, params: Any, inputs: Array, targets: Array, first: int, drop: Dropout, device: Gpu
+        self, z: Sizes, params: Any, samples: int, sent: Mapping[str, Any], when: Any, drop: Dropout, device: Gpu
     ) -> None:
-        self.device, self.params, self.z, self.drop, self.first = device, params, sizes(config), drop, first
-        self.kernels, self.weights = device.program(FILES, **elementary.WORDS), weights_of(config)
-        self.scratch, z = device.scratch(OWNER), self.z
-        self.samples, self.rows = len(inputs), inputs.size
-        self.each = z.S * z.T  # rows of a unit
-        self.units = -(-self.samples // z.S)
-        self.inputs, self.targets = self._tokens("inputs", inputs), self._tokens("targets", targets)
+        self.device, self.params, self.z, self.drop, self.when = device, params, z, drop, when
+        self.weights, self.scratch = weights_of(z), device.scratch(OWNER)
+        self.kernels = kernels_for(z.D // z.H, device)
         self.products = Products(device, self.kernels)
-        self.starts = self.scratch.buffer("starts", (self.units + 1,), np.int32)
-        self.starts[:] = np.minimum(np.arange(self.units + 1) * self.each, self.rows)
+        self.samples, self.rows, self.units = samples, samples * z.T, -(-samples // z.S)
+        self.each = z.S * z.T  # rows of a unit
+        self.inputs, self.targets, self.starts = sent["inputs"], sent["targets"], sent["starts"]
         self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
-
-    def _tokens(self, name: str, tokens: Array) -> Any:
-        found = self.scratch.buffer(name, (tokens.size,), np.int32)
-        found[:] = tokens.reshape(-1).astype(np.int32)
-        return found
 
     def memory(self, name: str, width: int, dtype: Any = np.float32) -> Any:
         return self.scratch.buffer(name, (self.rows, width), dtype)
@@ -80,19 +83,27 @@ class Transformer:
     def each_number(self, name: str, array: Any, *args: Any) -> None:
         self.run(name, -(-array.size // THREADS), THREADS, array, *args, array.size)
 
-    def times(self, out: Any, a: Any, matrix: tuple[int, int, int], add: bool = False) -> None:
+    def times(self, out: Any, a: Any, matrix: tuple[int, int, int], flags: int = 0, other: Any = None) -> None:
         """out = a · matrix."""
         start, inputs, outputs = matrix
-        self.products.times(out, a, self.params[start:], (self.rows, inputs, outputs), ADD if add else 0)
+        self.products.times(out, a, self.params[start:], (self.rows, inputs, outputs), flags, other=other)
 
-    def times_transposed(self, out: Any, a: Any, matrix: tuple[int, int, int]) -> None:
+    def times_transposed(
+        self, out: Any, a: Any, matrix: tuple[int, int, int], flags: int = 0, other: Any = None
+    ) -> None:
         start, inputs, outputs = matrix
-        self.products.times(out, a, self.params[start:], (self.rows, outputs, inputs), B_TRANSPOSED)
+        shape = self.rows, outputs, inputs
+        self.products.times(out, a, self.params[start:], shape, flags, transposed=True, other=other)
 
     def gradient_of(self, slots: Any, a: Any, b: Any, matrix: tuple[int, int, int]) -> None:
         """Every unit's aᵀ · b, in its slot."""
         start, inputs, outputs = matrix
         self.products.by_unit(slots, start, a, b, self.starts, (inputs, outputs))
+
+    def attend(self, name: str, *arrays: Any) -> None:
+        z = self.z
+        groups = self.samples * z.H * -(-z.T // QUERIES)
+        self.run(name, groups, ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
         self.run("norm_forward", self.rows, WARP, n, r, x, self.z.D)
@@ -107,15 +118,15 @@ class Transformer:
         found, drop, each = self.mask(site), self.drop, self.z.T * self.z.D
         threads = self.samples * -(-each // 16)
         self.run(
-            "draw_dropout", -(-threads // THREADS), THREADS, found, each, self.samples, self.first, site,
-            drop.threshold, drop.seed, drop.step, DROPOUT,
+            "draw_dropout", -(-threads // THREADS), THREADS, found, self.when, each, self.samples, site,
+            drop.threshold, drop.seed, DROPOUT,
         )  # fmt: skip
         return found
 
     def branch(self, x: Any, a: Any, matrix: tuple[int, int, int], site: int) -> None:
         """x += a · matrix, with dropout."""
         if not self.drop.threshold:
-            self.times(x, a, matrix, add=True)
+            self.times(x, a, matrix, ADD)
             return
         made = self.memory("dn", self.z.D)
         self.times(made, a, matrix)
@@ -126,18 +137,17 @@ class Transformer:
         z, weights = self.z, self.weights
         x, a = self.memory("x", z.D), self.memory("a", 4 * z.D)
         token, position = self.params[weights.token :], self.params[weights.position :]
-        self.run("embed", -(-x.size // THREADS), THREADS, x, token, position, self.inputs, x.size, z.D, z.T)
+        self.run("embed", self.rows, -(-z.D // WARP) * WARP, x, token, position, self.inputs, z.D, z.T)
         if self.drop.threshold:
             self.each_number("apply_dropout", x, x, self.draw(0), self.drop.scale)
         for number, layer in enumerate(weights.layers):
             n1, qkv, y, n2, p, r1, r2, P = self.layer(number)
             self.norm(n1, r1, x)
             self.times(qkv, n1, layer["qkv"])
-            self.run("attention_forward", self.rows * z.H, WARP, y, P, qkv, z.T, z.D, z.H, self.scale)
+            self.attend("attention_forward", y, P, qkv)
             self.branch(x, y, layer["out"], 2 * number + 1)
             self.norm(n2, r2, x)
-            self.times(p, n2, layer["up"])
-            self.run("square_relu_forward", -(-p.size // THREADS), THREADS, a, p, p.size)
+            self.times(p, n2, layer["up"], SQUARED, a)
             self.branch(x, a, layer["down"], 2 * number + 2)
         nf = x
         if z.final_norm:
@@ -163,7 +173,7 @@ class Transformer:
     def backward(self, logits: Any, slots: Any) -> None:
         z, weights, drop = self.z, self.weights, self.drop
         x, nf, dx, dn = (self.memory(name, z.D) for name in ("x", "nf", "dx", "dn"))
-        a, da, dqkv = self.memory("a", 4 * z.D), self.memory("da", 4 * z.D), self.memory("dqkv", 3 * z.D)
+        da, dqkv = self.memory("a", 4 * z.D), self.memory("dqkv", 3 * z.D)
         slopes = self.memory("slopes", z.H * z.T)
         self.gradient_of(slots, nf if z.final_norm else x, logits, weights.head)
         if z.final_norm:
@@ -177,9 +187,8 @@ class Transformer:
             if drop.threshold:
                 branch = x  # the stream itself is no longer needed
                 self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 2), drop.scale)
-            self.times_transposed(da, branch, layer["down"])
-            self.run("square_relu_backward", -(-p.size // THREADS), THREADS, a, da, p, p.size)
-            self.gradient_of(slots, a, branch, layer["down"])
+            self.times_transposed(da, branch, layer["down"], SLOPE, p)  # p becomes the square again
+            self.gradient_of(slots, p, branch, layer["down"])
             self.gradient_of(slots, n2, da, layer["up"])
             self.times_transposed(dn, da, layer["up"])
             self.norm_back(dx, dn, n2, r2)
@@ -187,37 +196,69 @@ class Transformer:
                 self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 1), drop.scale)
             self.gradient_of(slots, y, branch, layer["out"])
             self.times_transposed(dn, branch, layer["out"])
-            sizes_of_heads = z.T, z.D, z.H, self.scale
-            self.run("attention_back_rows", self.rows * z.H, WARP, dqkv, slopes, dn, P, qkv, *sizes_of_heads)
-            self.run("attention_back_columns", self.rows * z.H, WARP, dqkv, slopes, dn, P, qkv, *sizes_of_heads)
+            self.attend("attention_back_rows", dqkv, slopes, dn, P, qkv)
+            self.attend("attention_back_columns", dqkv, slopes, dn, P, qkv)
             self.gradient_of(slots, n1, dqkv, layer["qkv"])
             self.times_transposed(dn, dqkv, layer["qkv"])
             self.norm_back(dx, dn, n1, r1)
         if drop.threshold:
             self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)
         self.run(
-            "embed_backward", (-(-z.D // WARP), self.units), WARP, slots, dx, self.inputs, z.D, z.T, z.V, self.each,
-            self.rows, weights.size,
+            "embed_backward", (z.V + z.T, self.units), min(THREADS, -(-z.D // WARP) * WARP), slots, dx, self.inputs,
+            z.D, z.T, z.V, self.each, self.rows, weights.size,
         )  # fmt: skip
+
+
+def send(z: Sizes, inputs: Array, targets: Array, first: int, step: int, device: Gpu) -> tuple[dict[str, Any], Any]:
+    """Tokens and the rows where units begin; and where in the step, and at which, we are."""
+    scratch, starts = device.scratch(OWNER), np.arange(-(-len(inputs) // z.S) + 1) * z.S * z.T
+    tokens = {"inputs": inputs, "targets": targets, "starts": np.minimum(starts, inputs.size)}
+    when = scratch.send("when", {"when": np.array([first, step])}, np.int64)["when"]
+    return scratch.send("tokens", tokens, np.int32), when
+
+
+def play(
+    config: GptConfig, params: Any, batch: Batch, wave: Wave, rows: tuple[Any, ...], device: Gpu, train: bool
+) -> None:
+    """Send a wave's tokens, and post what is done with them, or post it again."""
+    inputs, targets, step, first = cut(config, batch, wave)
+    z, drop = sizes(config), dropout_of(config, step) if train else NO_DROPOUT
+    sent, when = send(z, inputs, targets, first, drop.step, device)
+
+    def post() -> None:
+        run = Transformer(z, params, len(inputs), sent, when, drop, device)
+        logits = run.forward()
+        run.losses(logits, rows[0])
+        if train:
+            run.backward(logits, rows[1])
+
+    same = z, params.place, len(inputs), drop._replace(step=0), *((one.place, one.shape) for one in rows)
+    device.replay((OWNER, train, *same), post)
 
 
 def gradient(
     config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
     device: Gpu,
 ) -> None:  # fmt: skip
-    inputs, targets, step, first = cut(config, batch, wave)
-    run = Transformer(config, params, inputs, targets, first, dropout_of(config, step), device)
-    logits = run.forward()
-    run.losses(logits, losses)
-    run.backward(logits, slots)
+    play(config, params, batch, wave, (losses, slots), device, train=True)
 
 
 def evaluate(
     config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
 ) -> None:
-    inputs, targets, _, first = cut(config, batch, wave)
-    run = Transformer(config, params, inputs, targets, first, NO_DROPOUT, device)
-    run.losses(run.forward(), rows)
+    play(config, params, batch, wave, (rows,), device, train=False)
+
+
+def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
+    """transformer.logits."""
+    require_single(params)
+    z = sizes(config)
+    sent, when = send(z, inputs, inputs, 0, 0, device)
+    made = device.replay(
+        (OWNER, "logits", z, params.place, len(inputs)),
+        lambda: Transformer(z, params, len(inputs), sent, when, NO_DROPOUT, device).forward(),
+    )
+    return device.download(made).reshape(*inputs.shape, -1)
 
 
 KERNELS = Kernels(gradient, evaluate)

@@ -10,14 +10,17 @@ import numpy as np
 
 from samebits.checks import array
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.family import Constants
 from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.workers import Workers, workers_for
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.gpt import sampling, transformer
+from samebits.families.gpt import sampling
 from samebits.families.gpt.config import GptConfig, layout
 from samebits.families.gpt.sampling import Settings
 from samebits.families.gpt.tokens import Vocabulary
+from samebits.families.gpt.windows import LOGITS
+from samebits.gpu.choose import device_for
 from samebits.report.notebook import model_card
 
 
@@ -43,7 +46,7 @@ class GptModel:
     def vocabulary(self) -> Vocabulary:
         return Vocabulary.from_arrays(self.constants)
 
-    def logits(self, tokens: Array, workers: int | str | Workers = "auto") -> Array:
+    def logits(self, tokens: Array, workers: int | str | Workers = "auto", device: str | Device = "cpu") -> Array:
         """(B, T, V) for tokens (B, T), T at most the context: position t has seen tokens 0 … t."""
         rule = f"whole numbers (samples, 1 to {self.config.context})"
         found = array("tokens", tokens, "iu", rule, "encode the text with model.vocabulary")
@@ -57,21 +60,23 @@ class GptModel:
         # What follows a position does not change it, so a short row is filled up.
         filled = np.zeros((len(found), self.config.context), np.int32)
         filled[:, : found.shape[1]] = found
-        with workers_for(workers) as team:
-            return transformer.logits(self.config, self.weights, filled, team)[:, : found.shape[1]]
+        with device_for(device, workers) as used:
+            return LOGITS[used.kind](self.config, used.upload(self.weights), filled, used)[:, : found.shape[1]]
 
     def generate(
         self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
-        seed: int = 0, samples: int = 1, workers: int | str | Workers = "auto",
+        seed: int = 0, samples: int = 1, workers: int | str | Workers = "auto", device: str | Device = "cpu",
     ) -> list[str]:  # fmt: skip
         """What the model writes after the prompt, once for each sample. Sample i depends on seed and i only, not on how
         many are drawn or by how many workers. Temperature 0 takes the likeliest token; top_p 1 and top_k 0 are off."""
         settings = Settings(tokens, temperature, top_p, top_k, seed)
-        return list(sampling.generate(self, prompt, settings, samples, workers))
+        with device_for(device, workers) as used:
+            return list(sampling.generate(self, prompt, settings, samples, used))
 
     def stream(
         self, prompt: str = "", *, tokens: int = 200, temperature: float = 0.8, top_p: float = 1.0, top_k: int = 0,
         seed: int = 0, sample: int = 0,
     ) -> Iterator[str]:  # fmt: skip
-        """The text of one sample piece by piece, as it is drawn; joined, what `generate` gives for it."""
-        return sampling.stream(self, prompt, Settings(tokens, temperature, top_p, top_k, seed), sample)
+        """The text of one sample piece by piece, as one core draws it; joined, what `generate` gives for it."""
+        chosen = Settings(tokens, temperature, top_p, top_k, seed)
+        return sampling.stream(self, prompt, chosen, sample, Workers(1))

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from samebits.bench.peers import Problem, Stepper
+from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch
+from samebits.errors import SamebitsError
 
 NORM_EPS = 1e-5
 SHOWN_STEPS = 3  # whose losses are held to ours
@@ -82,25 +84,18 @@ def build(problem: Problem, compiled: bool = False, distributed: bool = False) -
 
     Distributed, every process of the group has an equal share of the batch, and gradients are averaged by DDP.
     """
-    config = problem.config
-    shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
-    model = model_of(shape, {f"{name}.weight": transposed(name, value) for name, value in problem.params.items()})
+    model = model_for(problem)
     forward: Any = torch.compile(model) if compiled else model
     ranks, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if distributed else (1, 0)
     if distributed:
         forward = nn.parallel.DistributedDataParallel(forward)
-    tensors = dict(model.named_parameters())
 
     def loss(batch: Batch) -> Tensor:
         shares = (np.split(part, ranks)[rank] for part in batch.arrays[:2])
         inputs, targets = (torch.from_numpy(np.ascontiguousarray(share, np.int64)) for share in shares)
         return forward(inputs, targets)
 
-    def weights() -> Array:
-        found = [transposed(name, tensors[f"{name}.weight"].detach().numpy()) for name in problem.params]
-        return np.concatenate([value.ravel() for value in found])
-
-    train = optimise(problem, list(tensors.values()), loss)
+    train = optimise(problem, list(model.parameters()), loss)
 
     def step(number: int, batch: Batch) -> float:
         found = train(number, batch)
@@ -110,7 +105,47 @@ def build(problem: Problem, compiled: bool = False, distributed: bool = False) -
             found = mean.item() / ranks
         return found
 
-    return Stepper(step, weights)
+    return Stepper(step, lambda: weights_of(model, problem))
+
+
+def build_on(
+    problem: Problem, device: str, compiled: bool = False, graph: bool = False, arithmetic: str = "float32"
+) -> Stepper:
+    """On a GPU. The arithmetic of matrix products: float32, or with fewer digits tf32, or bf16 by autocast."""
+    torch.set_float32_matmul_precision("high" if arithmetic == "tf32" else "highest")
+
+    def make(where: torch.device) -> Recipe:
+        model = model_for(problem).to(where)
+        forward: Any = torch.compile(model) if compiled else model
+
+        def loss(inputs: Tensor, targets: Tensor) -> Tensor:
+            # Without its cache of cast weights, which would outlive the capture of a step.
+            with torch.autocast(where.type, torch.bfloat16, arithmetic == "bf16", cache_enabled=False):
+                return forward(inputs, targets)
+
+        return Recipe(
+            list(model.parameters()),
+            loss,
+            lambda batch: [part.astype(np.int64) for part in batch.arrays[:2]],
+            lambda: weights_of(model, problem),
+        )
+
+    return stepper(problem, device, make, graph)
+
+
+def model_for(problem: Problem) -> GPT:
+    config = problem.config
+    if config.dropout:
+        raise SamebitsError(f"dropout is {config.dropout}, and a peer draws other masks; use --set dropout=0")
+    shape = Shape(config.layers, config.heads, config.width, config.context, config.symbols, config.final_norm)
+    return model_of(shape, {f"{name}.weight": transposed(name, value) for name, value in problem.params.items()})
+
+
+def weights_of(model: GPT, problem: Problem) -> Array:
+    """The flat vector, in our order."""
+    tensors = dict(model.named_parameters())
+    found = [transposed(name, tensors[f"{name}.weight"].detach().cpu().numpy()) for name in problem.params]
+    return np.concatenate([value.ravel() for value in found])
 
 
 def transposed(name: str, value: Array) -> Array:

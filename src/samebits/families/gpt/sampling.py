@@ -7,20 +7,22 @@ model forgets the older half of it and goes on. What it sees is a function of ho
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from samebits.checks import real, refuse, whole
 from samebits.engine.arrays import Array
-from samebits.engine.pool import worker_count
-from samebits.engine.workers import Workers, workers_for
+from samebits.engine.device import Device
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt.decoding import Draw, generate_worker, scratch_size
 from samebits.families.gpt.tokens import Vocabulary
 from samebits.families.gpt.transformer import sizes
+from samebits.families.gpt.windows import draw_from_windows
 
 if TYPE_CHECKING:
     from samebits.families.gpt.model import GptModel
@@ -87,7 +89,7 @@ class Decoder:
     def __init__(
         self, model: GptModel, prompt: Array, settings: Settings, first_sample: int = 0, samples: int = 1
     ) -> None:
-        self.z, self.how = sizes(model.config), settings.draw(model.vocabulary)
+        self.config, self.z, self.how = model.config, sizes(model.config), settings.draw(model.vocabulary)
         self.params, self.first_sample, self.prompt = model.weights, first_sample, len(prompt)
         try:
             self.text = np.zeros((samples, len(prompt) + settings.tokens), np.int32)
@@ -100,20 +102,25 @@ class Decoder:
         self.cache = np.zeros((samples, self.z.L, 2, self.z.T, self.z.D), self.params.dtype)
         self.logits = np.zeros((samples, self.z.V), self.params.dtype)
 
-    def advance(self, count: int, workers: Workers, tally: Tally | None = None) -> None:
+    def advance(self, count: int, device: Device, tally: Tally | None = None) -> None:
         """Up to `count` more tokens of every sample."""
         before, began = int(self.lengths.sum()), time.perf_counter()
-        self._run(count, workers)
+        DRAW[device.kind](self, count, device)
         if tally is not None:
             tally.tokens += int(self.lengths.sum()) - before
             tally.seconds += time.perf_counter() - began
 
-    def _run(self, count: int, workers: Workers) -> None:
+    def by_token(self, count: int, workers: Workers) -> None:
         memory = workers.scratch("gpt.decoding").per_worker("block", scratch_size(self.z), self.params.dtype)
         workers.run(
             generate_worker, workers.tickets(), self.text, self.lengths, self.seen, self.cache, self.logits,
             self.prompt, count, self.first_sample, self.params, memory, self.how, self.z,
         )  # fmt: skip
+
+    def by_window(self, count: int, device: Device) -> None:
+        draw_from_windows(
+            self.config, self.params, self.text, self.lengths, self.prompt, count, self.first_sample, self.how, device
+        )
 
     @property
     def finished(self) -> bool:
@@ -130,53 +137,62 @@ class Decoder:
         return found[:-1] if len(found) and found[-1] == self.how.end else found
 
 
+DRAW: Mapping[str, Callable[[Decoder, int, Any], None]] = {"cpu": Decoder.by_token, "gpu": Decoder.by_window}
+# Who draws a single text: one worker is faster than many that wait for it.
+FOR_ONE: Mapping[str, Callable[[Any], AbstractContextManager[Device]]] = {
+    "cpu": lambda device: Workers(1),
+    "gpu": nullcontext,
+}
+
+
 def generate(
-    model: GptModel, prompt: str, settings: Settings, samples: int = 1, workers: int | str | Workers = "auto",
-    tally: Tally | None = None,
-) -> Iterator[str]:  # fmt: skip
+    model: GptModel, prompt: str, settings: Settings, samples: int, device: Device, tally: Tally | None = None
+) -> Iterator[str]:
     """The texts of samples 0, 1 …, without the prompt, each when it and its neighbours are done."""
     samples = whole("samples", samples, 1, MOST, "set --samples")
-    if not isinstance(workers, Workers):
-        worker_count(workers)  # refuses what is none before anything is compiled
     tokens = prompt_tokens(model.vocabulary, prompt)
-    _compile(model, settings)
-    return _texts(model, tokens, settings, samples, workers, tally)
+    _compile(model, settings, device)
+    return _texts(model, tokens, settings, samples, device, tally)
 
 
-def _compile(model: GptModel, settings: Settings) -> None:
+def _compile(model: GptModel, settings: Settings, device: Device) -> None:
     """Compile, or load, what draws: with nothing to draw."""
-    with Workers(1) as alone:
-        Decoder(model, np.zeros(1, np.int32), settings, samples=0).advance(0, alone)
+    Decoder(model, np.zeros(1, np.int32), settings, samples=0).advance(0, device)
 
 
 def _texts(
-    model: GptModel, tokens: Array, settings: Settings, samples: int, workers: int | str | Workers, tally: Tally | None
+    model: GptModel, tokens: Array, settings: Settings, samples: int, device: Device, tally: Tally | None
 ) -> Iterator[str]:
     for first in range(0, samples, TOGETHER):
         decoder = Decoder(model, tokens, settings, first, min(TOGETHER, samples - first))
-        with workers_for(workers) as team:
-            while not decoder.finished:
-                decoder.advance(STRETCH, team, tally)
+        while not decoder.finished:
+            decoder.advance(STRETCH, device, tally)
         for sample in range(len(decoder.text)):
             yield model.vocabulary.decode(decoder.drawn(sample))
 
 
 def stream(
-    model: GptModel, prompt: str, settings: Settings, sample: int = 0, tally: Tally | None = None
-) -> Iterator[str]:
-    """The text of one sample, token by token as it is drawn: the same text that `generate` gives. One core works."""
+    model: GptModel, prompt: str, settings: Settings, sample: int, device: AbstractContextManager[Device],
+    tally: Tally | None = None,
+) -> Iterator[str]:  # fmt: skip
+    """The text of one sample, token by token as it is drawn: the same text that `generate` gives.
+
+    The device is entered for every token: nothing of the caller's is changed while it holds a piece of text.
+    """
     sample = whole("sample", sample, 0, MOST, "name another")
     decoder = Decoder(model, prompt_tokens(model.vocabulary, prompt), settings, sample)
-    _compile(model, settings)
-    return _pieces(decoder, model.vocabulary, tally)
+    with device as used:
+        _compile(model, settings, used)
+    return _pieces(decoder, model.vocabulary, device, tally)
 
 
-def _pieces(decoder: Decoder, vocabulary: Vocabulary, tally: Tally | None) -> Iterator[str]:
-    # Entered for every token: nothing of the caller's is changed while it holds a piece of text.
-    alone, decode = Workers(1), vocabulary.stream()
+def _pieces(
+    decoder: Decoder, vocabulary: Vocabulary, device: AbstractContextManager[Device], tally: Tally | None
+) -> Iterator[str]:
+    decode = vocabulary.stream()
     while not decoder.finished:
-        with alone:
-            decoder.advance(1, alone, tally)
+        with device as used:
+            decoder.advance(1, used, tally)
         token = int(decoder.text[0, decoder.lengths[0] - 1])
         if token != decoder.how.end and (piece := decode.feed(token)):
             yield piece

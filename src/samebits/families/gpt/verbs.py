@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
+from samebits.engine.device import Device
 from samebits.engine.params import views
 from samebits.engine.parts import Exported
-from samebits.engine.pool import worker_count
-from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import sampling
 from samebits.families.gpt.config import layout
@@ -25,15 +24,13 @@ EXPORTED = ("context", "width", "heads", "layers", "final_norm", "tokenizer")
 
 
 def sample(
-    model: GptModel, prompt: str, samples: int, workers: int | str | Workers, **settings: Any
+    model: GptModel, prompt: str, samples: int, device: Device, **settings: Any
 ) -> tuple[Iterator[Iterable[str]], Tally]:
     """Sample by sample, each as pieces of text: one alone comes as it is drawn, several when they are done."""
     tally, chosen = Tally(), Settings(**settings)
-    if not isinstance(workers, Workers):
-        worker_count(workers)  # refuses what is none, also where one core works
     if samples == 1:
-        return iter([sampling.stream(model, prompt, chosen, tally=tally)]), tally
-    return ((text,) for text in sampling.generate(model, prompt, chosen, samples, workers, tally)), tally
+        return iter([sampling.stream(model, prompt, chosen, 0, sampling.FOR_ONE[device.kind](device), tally)]), tally
+    return ((text,) for text in sampling.generate(model, prompt, chosen, samples, device, tally)), tally
 
 
 def export(model: GptModel, form: str | None, folder: Path) -> Exported:

@@ -120,5 +120,13 @@ FAMILY = Family(
         flops=flops,
         products=products,
         peers=(Peer("PyTorch Geometric", f"{__package__}.peer_torch", ("torch", "torch_geometric")),),
+        gpu_peers=tuple(
+            Peer(f"PyTorch Geometric{way}", f"{__package__}.peer_torch", ("torch", "torch_geometric"), options)
+            for way, options in (
+                ("", {}),
+                (" compiled, any shape", {"compiled": True}),
+                (" compiled, filled up, CUDA graph", {"compiled": True, "graph": True}),
+            )
+        ),
     ),
 )

@@ -1,7 +1,13 @@
-"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in gpu/gemm.cl)."""
+"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in gpu/tile.cl).
+
+Batches differ in size, and launches that come again must not: so kernels run over as many nodes as the largest batch so
+far had, rounded up. Those that are not there have no edges, and nobody reads what is computed for them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +19,13 @@ from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
 from samebits.gpu import elementary, products
 from samebits.gpu.device import THREADS, Gpu
-from samebits.gpu.products import B_TRANSPOSED, Products
+from samebits.gpu.opened import require_single
+from samebits.gpu.products import Products
 
 OWNER = "graph"
-FILES = elementary.FILE, products.FILE, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
+FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
 WARP = 32
+Capacity = Callable[[str, int], int]
 
 
 class Flat(NamedTuple):
@@ -70,31 +78,42 @@ def flatten(pairs: Pairs, first: int, last: int) -> Flat:
     )  # fmt: skip
 
 
+def padded(flat: Flat, room: Capacity) -> dict[str, Array]:
+    """The same under names, as long as the longest of its kind so far: with nodes that have no edges."""
+    nodes = room("nodes", int(flat.graphs[-1]))
+    found = {name: getattr(flat, name) for name in ("units", "unit_graphs", "graphs", "next_graphs")}
+    found["row_starts"] = longer(flat.row_starts, nodes + 1, int(flat.row_starts[-1]))
+    found["rows"] = longer(flat.rows, room("rows", len(flat.rows) + 1))  # one more: nodes that are not there have it
+    found["targets"] = longer(flat.targets.reshape(-1), 4 * nodes)
+    for name in ("labels", "parents"):
+        found[name] = longer(getattr(flat, name), nodes)
+    following = room("next", len(flat.next_labels))
+    for name in ("next_labels", "next_parents"):
+        found[name] = longer(getattr(flat, name), following)
+    for kind, (starts, edges) in enumerate(zip(flat.edge_starts, flat.edges, strict=True)):
+        found[f"edge_starts {kind}"] = longer(starts, nodes + 1, int(starts[-1]))
+        found[f"edges {kind}"] = longer(edges, room(f"edges {kind}", len(edges)))
+    return found
+
+
+def longer(array: Array, size: int, value: int = 0) -> Array:
+    found = np.full(size, value, np.int32)
+    found[: len(array)] = array
+    return found
+
+
 class Network:
     """One wave: its graphs on the device, and what the way back needs."""
 
-    def __init__(self, config: GraphConfig, params: Any, pairs: Pairs, first: int, last: int, device: Gpu) -> None:
-        self.device, self.params, self.sizes = device, params, sizes_of(config)
+    def __init__(self, config: GraphConfig, params: Any, there: Mapping[str, Any], matching: int, device: Gpu) -> None:
+        self.device, self.params, self.sizes, self.there = device, params, sizes_of(config), there
         self.kernels, self.scratch = device.program(FILES, **elementary.WORDS), device.scratch(OWNER)
-        self.products = Products(device, self.kernels)
-        self.flat = flat = flatten(pairs, first, last)
-        self.nodes, self.units, self.size = int(flat.graphs[-1]), last - first, parameter_total(config)
-        self.H, self.C = self.sizes.width, self.sizes.classes
+        self.products, self.matching = Products(device, self.kernels), matching
+        self.nodes, self.units = len(there["labels"]), len(there["units"]) - 1
+        self.size, self.H, self.C = parameter_total(config), self.sizes.width, self.sizes.classes
         self.W = (1 + self.sizes.kinds) * self.H
-        single = {name: getattr(flat, name) for name in flat._fields if name not in ("edge_starts", "edges")}
-        self.there = {name: self._sent(name, array) for name, array in single.items()}
-        self.edges = [
-            (self._sent(f"edge starts {kind}", flat.edge_starts[kind]), self._sent(f"edges {kind}", flat.edges[kind]))
-            for kind in range(len(flat.edges))
-        ]
-        self.heads = self._sent("heads", np.array(self.sizes.heads))
-
-    def _sent(self, name: str, array: Array) -> Any:
-        """On the device, as int32."""
-        found = self.scratch.buffer(name, (max(1, array.size),), np.int32)
-        if array.size:
-            found[:] = array.reshape(-1).astype(np.int32)
-        return found
+        self.edges = [(there[f"edge_starts {kind}"], there[f"edges {kind}"]) for kind in range(self.sizes.kinds)]
+        self.heads = there["heads"]
 
     def memory(self, name: str, width: int, dtype: Any = np.float32) -> Any:
         return self.scratch.buffer(name, (self.nodes, width), dtype)
@@ -135,8 +154,8 @@ class Network:
 
     def losses(self, chances: Any, rows: Any, structural: bool) -> None:
         """A row for every unit; chances become the slopes of the logits."""
-        sizes, there, flat = self.sizes, self.there, self.flat
-        graphs = len(flat.graphs) - 1
+        sizes, there = self.sizes, self.there
+        graphs = len(there["graphs"]) - 1
         matched = self.scratch.buffer("matched", (graphs,), np.float64)
         weight = sizes.sinkhorn if structural else 0.0
         extra = self.memory("extra", sizes.heads[0])
@@ -152,16 +171,12 @@ class Network:
         )  # fmt: skip
 
     def _match(self, chances: Any, matched: Any, extra: Any, graphs: int) -> None:
-        sizes, there, flat = self.sizes, self.there, self.flat
-        n, m = np.diff(flat.graphs), np.diff(flat.next_graphs)
-        A, rounds = sizes.heads[0], sizes.sinkhorn_steps
-        room = 6 * (n + 1) * (m + 1) + (rounds + 2) * (n + m + 2) + n * A
-        places = sums_of(room)
-        memory = self.scratch.buffer("matching", (int(places[-1]),), np.float32)
+        sizes, there = self.sizes, self.there
+        memory = self.scratch.buffer("matching", (self.matching,), np.float32)
         self.run(
-            "structural", graphs, matched, extra, memory, self._sent("places", places), chances, there["graphs"],
-            there["labels"], there["parents"], there["next_graphs"], there["next_labels"], there["next_parents"],
-            self._sent("gives", sizes.gives), graphs, self.C, A, rounds, sizes.temperature, sizes.sinkhorn,
+            "structural", graphs, matched, extra, memory, there["places"], chances, there["graphs"], there["labels"],
+            there["parents"], there["next_graphs"], there["next_labels"], there["next_parents"], there["gives"],
+            graphs, self.C, sizes.heads[0], sizes.sinkhorn_steps, sizes.temperature, sizes.sinkhorn,
         )  # fmt: skip
 
     def backward(self, slopes: Any, slots: Any) -> None:
@@ -170,13 +185,13 @@ class Network:
         weights, bias = self.places(L)
         self.products.by_unit(slots, weights, self.x(L)[0], slopes, units, (H, C))
         self.run("column_sums", C, flat[bias:], slopes, units, C, self.size, parts=self.units)
-        self.products.times(dh, slopes, self.params[weights:], (self.nodes, C, H), B_TRANSPOSED)
+        self.products.times(dh, slopes, self.params[weights:], (self.nodes, C, H), transposed=True)
         for layer in range(L - 1, -1, -1):
             (x, _), (weights, bias) = self.x(layer), self.places(layer)
             self.run("scale_by", count, dh, self.memory(f"slope {layer}", H), count)
             self.products.by_unit(slots, weights, x, dh, units, (W, H))
             self.run("column_sums", H, flat[bias:], dh, units, H, self.size, parts=self.units)
-            self.products.times(x, dh, self.params[weights:], (self.nodes, H, W), B_TRANSPOSED)
+            self.products.times(x, dh, self.params[weights:], (self.nodes, H, W), transposed=True)
             self.run("gather_backward", count, dh, x, *self.edges[0], count, H, W, 0)
             for kind, (starts, edges) in enumerate(reversed(self.edges)):
                 self.run("gather_backward", count, dh, x, starts, edges, count, H, W, (1 + kind) * H)
@@ -186,21 +201,67 @@ class Network:
         )  # fmt: skip
 
 
+def play(
+    config: GraphConfig, params: Any, batch: Batch, wave: Wave, rows: tuple[Any, ...], device: Gpu, train: bool
+) -> None:
+    """Send a wave's graphs, and post what is done with them, or post it again."""
+    sizes, scratch, name = sizes_of(config), device.scratch(OWNER), f"{'train' if train else 'evaluate'} {len(rows[0])}"
+    room = partial(scratch.capacity, name)
+    flat = flatten(batch.arrays, wave.first_unit, wave.last_unit)
+    arrays = padded(flat, room) | {"heads": np.array(sizes.heads), "gives": sizes.gives}
+    matching = 0
+    if train and sizes.sinkhorn > 0:
+        arrays["places"] = sums_of(matching_room(flat, sizes))
+        matching = room("matching", int(arrays["places"][-1]))
+    sent = scratch.send("graphs", arrays, np.int32)
+
+    def post() -> None:
+        run = Network(config, params, sent, matching, device)
+        chances = run.forward()
+        run.losses(chances, rows[0], structural=train)
+        if train:
+            run.backward(chances, rows[1])
+
+    shapes = tuple(array.size for array in arrays.values())
+    same = sizes_key(sizes), params.place, shapes, matching, *((one.place, one.shape) for one in rows)
+    device.replay((OWNER, train, *same), post)
+
+
+def matching_room(flat: Flat, sizes: Any) -> Array:
+    """Numbers that the matching of each graph with the next one needs (sinkhorn.cl)."""
+    n, m = np.diff(flat.graphs), np.diff(flat.next_graphs)
+    return 6 * (n + 1) * (m + 1) + (sizes.sinkhorn_steps + 2) * (n + m + 2) + n * sizes.heads[0]
+
+
+def sizes_key(sizes: Any) -> Any:
+    return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in sizes)
+
+
 def gradient(
     config: GraphConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
     device: Gpu,
 ) -> None:  # fmt: skip
-    run = Network(config, params, batch.arrays, wave.first_unit, wave.last_unit, device)
-    chances = run.forward()
-    run.losses(chances, losses, structural=True)
-    run.backward(chances, slots)
+    play(config, params, batch, wave, (losses, slots), device, train=True)
 
 
 def evaluate(
     config: GraphConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
 ) -> None:
-    run = Network(config, params, batch.arrays, wave.first_unit, wave.last_unit, device)
-    run.losses(run.forward(), rows, structural=False)
+    play(config, params, batch, wave, (rows,), device, train=False)
+
+
+def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Array:
+    """network.choices."""
+    require_single(params)
+    sizes, scratch, flat = sizes_of(config), device.scratch(OWNER), flatten(pairs, 0, len(pairs.cuts) - 1)
+    room = partial(scratch.capacity, "choices")
+    arrays = padded(flat, lambda name, size: room(name, max(1, size))) | {"heads": np.array(sizes.heads)}
+    run = Network(config, params, scratch.send("graphs", arrays, np.int32), 0, device)
+    chances, found = device.download(run.forward()), np.zeros((int(flat.graphs[-1]), len(sizes.heads)), np.int32)
+    for head, (size, end) in enumerate(zip(sizes.heads, np.cumsum(sizes.heads), strict=True)):
+        if size:
+            found[:, head] = chances[: len(found), end - size : end].argmax(1)
+    return found
 
 
 KERNELS = Kernels(gradient, evaluate)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from samebits.checks import refuse, row
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.family import Constants
 from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.workers import Workers, workers_for
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError, nearest
-from samebits.families.graph import network
+from samebits.families.graph import gpu, network
 from samebits.families.graph.config import GraphConfig, layout
 from samebits.families.graph.data import batch_of, decode, inputs_of
 from samebits.families.graph.edits import DELETE, Edits, apply, is_fixed_point
 from samebits.families.graph.expressions import Tree, is_tree, parse, text_of
 from samebits.families.graph.series import TASK_WORDS
+from samebits.gpu.choose import device_for
 from samebits.printing import shown
 from samebits.report.notebook import model_card
 
@@ -26,6 +28,8 @@ OPERANDS = {
     "simplify": 1, "peano": 1, "d": 1, "and": 2, "or": 2, "not": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2,
     "neg": 1, "S": 1, "sin": 1, "cos": 1, "exp": 1, "log": 1, "bind": 2,
 }  # fmt: skip
+
+CHOICES: Mapping[str, Callable[..., Array]] = {"cpu": network.choices, "gpu": gpu.choices}
 
 
 @dataclass
@@ -74,17 +78,18 @@ class GraphModel:
             return tree
         return parse(f"({word} {text_of(tree)})", config.most_nodes + 1)
 
-    def edits(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Edits]:
+    def edits(
+        self, trees: Sequence[Tree], workers: int | str | Workers = "auto", device: str | Device = "cpu"
+    ) -> list[Edits]:
         """The most likely edits of each tree: one run of the network over all of them."""
         given = self._check(trees)
-        with workers_for(workers) as team:
-            return self._edits(given, team) if given else []
+        with device_for(device, workers) as used:
+            return self._edits(given, used) if given else []
 
-    def _edits(self, trees: Sequence[Tree], team: Workers) -> list[Edits]:
+    def _edits(self, trees: Sequence[Tree], device: Device) -> list[Edits]:
         store = inputs_of(self.config, trees)
         batch = batch_of(self.config, store, np.arange(len(trees)))
-        rows = np.empty((len(batch.arrays.cuts) - 1, 2))
-        choices = network.evaluate(self.config, self.weights, batch.arrays, 0, rows, team)
+        choices = CHOICES[device.kind](self.config, device.upload(self.weights), batch.arrays, device)
         return [decode(self.config, part) for part in np.split(choices, store.nodes[1:-1])]
 
     def _check(self, trees: Sequence[Tree]) -> list[Tree]:
@@ -101,16 +106,18 @@ class GraphModel:
         if label not in known:
             raise SamebitsError(f"{where}: there is no operator or symbol {shown(label)} here; {nearest(label, known)}")
 
-    def rewrite(self, trees: Sequence[Tree], workers: int | str | Workers = "auto") -> list[Rewriting]:
+    def rewrite(
+        self, trees: Sequence[Tree], workers: int | str | Workers = "auto", device: str | Device = "cpu"
+    ) -> list[Rewriting]:
         """Edit until nothing changes, `most_steps` steps have gone, or a tree outgrows `most_nodes`."""
         found = [Rewriting([tree], False) for tree in self._check(trees)]
         going = list(found)
-        with workers_for(workers) as team:
+        with device_for(device, workers) as used:
             for _ in range(self.config.most_steps):
                 if not going:
                     break
                 still = []
-                for item, edits in zip(going, self._edits([one.trees[-1] for one in going], team), strict=True):
+                for item, edits in zip(going, self._edits([one.trees[-1] for one in going], used), strict=True):
                     after = step(item.trees[-1], edits)
                     if after is None:
                         item.ended = True

@@ -112,3 +112,8 @@ def evaluate(config: GraphConfig, params: Array, pairs: Pairs, first: int, rows:
         store, chosen, pairs.cuts[first : first + len(rows) + 1], starts, alone=_is_little(config, pairs),
     )  # fmt: skip
     return choices
+
+
+def choices(config: GraphConfig, params: Array, pairs: Pairs, workers: Workers) -> Array:
+    """(nodes, 4): the most likely class of every head at every node."""
+    return evaluate(config, params, pairs, 0, np.empty((len(pairs.cuts) - 1, 2)), workers)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.config import override
+from samebits.engine.device import Device
 from samebits.engine.parts import Report
-from samebits.engine.workers import Workers, workers_for
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.data import series_of
 from samebits.families.graph.edits import optimal_mapping
@@ -16,6 +16,7 @@ from samebits.families.graph.expressions import Tree, subtree, text_of
 from samebits.families.graph.grammar import fits, said
 from samebits.families.graph.model import GraphModel, Rewriting
 from samebits.families.graph.series import SPLITS, Series, make_series, teacher
+from samebits.gpu.choose import device_for
 
 TESTED = 500  # series of each split
 SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …
@@ -36,7 +37,7 @@ def mean_distance(found: Sequence[Tree], wanted: Sequence[Tree]) -> float:
     return sum(optimal_mapping(a, b)[0] for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
-def report(model: GraphModel, workers: Workers) -> Report:
+def report(model: GraphModel, device: Device) -> Report:
     """Exact answers and mean edit distance on every split, beside what needs no learning."""
     train = series_of(model.config, "train", max(TESTED, model.config.expressions))
     usual = Counter(text_of(one.trees[-1]) for one in train).most_common(1)[0][0]
@@ -47,7 +48,7 @@ def report(model: GraphModel, workers: Workers) -> Report:
         if not series:
             continue
         wanted = [one.trees[-1] for one in series]
-        answers = model.rewrite([one.trees[0] for one in series], workers)
+        answers = model.rewrite([one.trees[0] for one in series], device=device)
         followed = sum(ours.ended and ours.trees == one.trees for ours, one in zip(answers, series, strict=True))
         who: dict[str, list[Tree]] = {
             "network": [answer.trees[-1] for answer in answers],
@@ -69,9 +70,9 @@ def report(model: GraphModel, workers: Workers) -> Report:
     return Report(rows)
 
 
-def predict(model: GraphModel, text: str, workers: int | str | Workers = "auto") -> tuple[Rewriting, str]:
+def predict(model: GraphModel, text: str, device: str | Device = "cpu") -> tuple[Rewriting, str]:
     """The network's rewriting of one expression, and what to think of it."""
-    found = model.rewrite([model.parse(text)], workers)[0]
+    found = model.rewrite([model.parse(text)], device=device)[0]
     return found, judged(model.config, found)
 
 
@@ -93,7 +94,7 @@ def _dullness(one: Series) -> tuple[bool, int, int]:
     return len(one.trees) < FEWEST_TREES, abs(len(one.trees[-1].labels) - GOOD_SIZE), -len(one.trees)
 
 
-def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | Workers = "auto") -> list[Path]:
+def render(model: GraphModel, folder: Path, seed: int = 0, device: str | Device = "cpu") -> list[Path]:
     """answers.png: unseen and larger expressions with the network's answer and the target; series.png: the first of
     them rewritten, step by step."""
     from samebits.report.graphs import Drawing, save_trees
@@ -102,10 +103,10 @@ def render(model: GraphModel, folder: Path, seed: int = 0, workers: int | str | 
     drawn_from = {split: series_of(config, split, DRAWN_FROM) for split in (*SHOWN, *SHOWN_ELSE)}
     shown = SHOWN if any(drawn_from[split] for split in SHOWN) else SHOWN_ELSE
     rows, rewritings = [], []
-    with workers_for(workers) as team:
+    with device_for(device) as used:
         for split, count in shown.items():
             series = sorted(drawn_from[split], key=_dullness)[:count]
-            for one, found in zip(series, model.rewrite([one.trees[0] for one in series], team), strict=True):
+            for one, found in zip(series, model.rewrite([one.trees[0] for one in series], device=used), strict=True):
                 start, answer, target = one.trees[0], found.trees[-1], one.trees[-1]
                 rows.append(
                     [

@@ -9,7 +9,7 @@ from samebits.engine.family import Constants
 from samebits.engine.workers import Workers
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
 from samebits.families.logic_ca.data import Boards
-from samebits.families.logic_ca.gates import training_coefficients
+from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients, training_coefficients
 from samebits.families.logic_ca.kernels import Automaton, Backward, Tiles, forward_worker, gradient_worker
 from samebits.families.logic_ca.program import compile_program
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats, waits
@@ -52,6 +52,19 @@ def rollout(
         _tiles(plan, samples, height, width, periodic),
     )  # fmt: skip
     return states
+
+
+def rolled_out(
+    config: LogicConfig, wires: Constants, params: Array, grids: Array, fire: Array, plan: Tiling, steps: int,
+    soft: bool, trajectory: bool, workers: Workers,
+) -> Array:  # fmt: skip
+    """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
+    logits = params.reshape(-1, 16)
+    coef, depth = soft_coefficients(logits) if soft else hard_coefficients(logits), steps + 1 if trajectory else 2
+    states = rollout(config, wires, coef, grids, fire, plan, steps, workers, depth)
+    if not trajectory:
+        return from_planes(states[steps % 2], grids.shape)
+    return np.stack([from_planes(planes, grids.shape) for planes in states])
 
 
 def gradient(

@@ -155,6 +155,16 @@ FAMILY = Family(
             Peer("JAX, published formulation", f"{__package__}.peer_jax", ("jax",)),
             Peer("JAX, rows of cells", f"{__package__}.peer_jax", ("jax",), {"rows": True}),
         ),
+        gpu_peers=(
+            Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",)),
+            Peer("PyTorch compiled", f"{__package__}.peer_torch", ("torch",), {"compiled": True}),
+            Peer(
+                "PyTorch compiled, CUDA graph",
+                f"{__package__}.peer_torch",
+                ("torch",),
+                {"compiled": True, "graph": True},
+            ),
+        ),
         measurements={
             "packed": Measurement(
                 "the learned Life rule, 64 cells a word, beside the model itself",

@@ -1,4 +1,4 @@
-"""The automata on a GPU: the gates of a cell level by level, a group of threads a tile (automaton.cl, gates.cl)."""
+"""The automata on a GPU: a group of threads has cells of a tile, and does the circuit level by level (automaton.cl)."""
 
 from __future__ import annotations
 
@@ -9,151 +9,51 @@ import numpy as np
 
 from samebits.engine.arrays import Array
 from samebits.engine.family import Batch, Constants, Kernels, Wave
-from samebits.families.logic_ca.automaton import to_planes
+from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import Boards
-from samebits.families.logic_ca.program import WRITES_A, WRITES_B, Program, compile_program
+from samebits.families.logic_ca.data import ALL_SOFT, Boards
+from samebits.families.logic_ca.levels import (
+    Backward,
+    Levels,
+    Rounds,
+    backward_rounds,
+    forward_rounds,
+    levels_of,
+)
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
+from samebits.gpu.opened import require_single
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
 AUTOMATON = LANES, "families/logic_ca/automaton.cl"
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
-NOTHING, STORES, GIVEN = 0, 1, 2  # what the adjoint of a block begins with: zero, its first reader, what the loss says
+WARP = 32
 
 
-class Levels(NamedTuple):
-    """A program's gates in levels: those of one do not read each other. Places are blocks."""
+class Share(NamedTuple):
+    """How many of the 32 lanes of a tile a group has, places of a number a cell, and whether they are on the chip."""
 
-    steps: Array  # (entries, 4) a, b, out, number: a gate over all channels is an entry for each
-    levels: Array  # (depth + 1,) where each level begins there
-    gates: Array  # (gates, 4) first block of the output, how many, number, first entry
-    gate_levels: Array
-    readers: Array  # (…, 3) who reads a block, last first: output, the other input, 2 · number + side
-    reader_starts: Array
-    begins: Array  # (blocks,) NOTHING, STORES or GIVEN
-    outputs: Array
-    size: int  # floats of a tile's values
+    lanes: int
+    places: int
+    quads: int
+    inside: bool
 
     @property
-    def depth(self) -> int:
-        return len(self.levels) - 1
+    def floats(self) -> int:
+        return 4 * self.places * self.quads
 
 
-@lru_cache(maxsize=4)
-def _levels(key: Any, channels: int, lanes: int) -> Levels:
-    program: Program = key.program
-    full, flags = program.full.astype(np.int64), program.adjoint[:, 3]
-    blocks = program.full_size // lanes
-    triples = np.column_stack([full[:, :3] // lanes, full[:, 3]])
-    level = np.zeros(blocks, np.int64)
-    widths = np.where(np.arange(len(triples)) < program.wide, channels, 1)
-    for (a, b, out, _), width in zip(triples.tolist(), widths.tolist(), strict=True):
-        level[out : out + width] = 1 + max(level[a : a + width].max(), level[b : b + width].max())
-    own = level[triples[:, 2]]
-    order = np.argsort(own, kind="stable")
-    depth = int(own.max())
-    steps: list[tuple[int, ...]] = []
-    gates: list[tuple[int, ...]] = []
-    for index in order.tolist():
-        a, b, out, number = triples[index].tolist()
-        gates.append((out, int(widths[index]), number, len(steps)))
-        steps += [(a + c, b + c, out + c, number) for c in range(widths[index])]
-    entry_levels = np.repeat(own[order], widths[order])
-    readers: list[list[tuple[int, int, int]]] = [[] for _ in range(blocks)]
-    begins = np.full(blocks, NOTHING, np.uint8)
-    outputs = program.full_outputs.astype(np.int64) // lanes
-    begins[outputs] = GIVEN
-    for index in range(len(triples) - 1, -1, -1):
-        a, b, out, number = triples[index].tolist()
-        for c in range(int(widths[index])):
-            for side, (mine, other, flag) in enumerate(((a + c, b + c, WRITES_A), (b + c, a + c, WRITES_B))):
-                if not readers[mine] and flags[index] & flag:
-                    begins[mine] = STORES
-                readers[mine].append((out + c, other, 2 * number + side))
-    starts = np.concatenate([[0], np.cumsum([len(some) for some in readers])])
-    flat = [one for some in readers for one in some]
-
-    def table(rows: Any) -> Array:
-        return np.ascontiguousarray(rows, np.int32)
-
-    return Levels(
-        table(steps), table(np.searchsorted(entry_levels, np.arange(1, depth + 2))), table(gates),
-        table(np.searchsorted(own[order], np.arange(1, depth + 2))), table(flat), table(starts), begins, table(outputs),
-        program.full_size,
-    )  # fmt: skip
-
-
-class _Key:
-    """A program as a key: compile_program returns the same object for the same circuit."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    def __hash__(self) -> int:
-        return id(self.program)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.program is self.program
-
-
-def levels_of(config: LogicConfig, wires: Constants) -> Levels:
-    return _levels(_Key(compile_program(config, wires)), config.channels, config.lanes)
-
-
-class Run:
-    """What the kernels of a wave read and none changes, on the device."""
-
-    def __init__(self, config: LogicConfig, wires: Constants, boards: Boards, plan: Tiling, device: Gpu) -> None:
-        samples, height, width, channels = boards.grids.shape
-        self.device, self.plan, self.boards, self.config = device, plan, boards, config
-        self.cells, self.grid = samples * height * width, height * width
-        self.columns, self.channels = column_count(samples, self.grid), channels
-        self.scratch, periodic = device.scratch(OWNER), config.boundary == "periodic"
-        table = self.scratch.constant
-        self.levels = levels = levels_of(config, wires)
-        names = ("steps", "levels", "gates", "gate_levels", "readers", "reader_starts", "begins", "outputs")
-        self.tables = {name: table(name, getattr(levels, name)) for name in names}
-        self.neighbours = table("neighbours", neighbour_columns(samples, height, width, periodic))
-        self.seats = table("seats", _narrow(seats(plan, samples, height, width, periodic, channels, config.lanes)))
-        self.tiles = table("tiles", _narrow(plan.tiles))
-        self.fire = self.scratch.buffer("fire", (max(1, boards.fire.size),), np.uint8)
-        if boards.fire.size:
-            self.fire[:] = boards.fire.reshape(-1)
-        self.warps = device.warps
-        self.values = self.scratch.buffer("values", (plan.units, levels.size), np.float32)
-        self.kernels = device.program(AUTOMATON, CELLS=config.lanes, WARPS=self.warps)
-        self.targets = self._planes("targets", boards.targets)
-
-    def _planes(self, name: str, grids: Array) -> Any:
-        host = np.zeros((grids.shape[-1], self.columns), np.float32)
-        to_planes(grids, host)
-        found = self.scratch.buffer(name, host.shape, np.float32)
-        found[:] = host
-        return found
-
-    def begin(self, states: Any) -> None:
-        """The grids of CA step 0. At every step the columns after the cells are zeros, whoever had the memory."""
-        self.device.clear(states)
-        host = np.zeros((1, *states.shape[1:]), np.float32)
-        to_planes(self.boards.grids, host[0])
-        states[:1] = host
-
-    def fired(self, t: int) -> tuple[Any, int]:
-        """The mask of a CA step, and whether there is one."""
-        some = bool(self.boards.fire.size)
-        return (self.fire[t * self.grid : (t + 1) * self.grid] if some else self.fire), int(some)
-
-    def step(self, following: Any, state: Any, coef: Any, t: int) -> None:
-        tables, (fire, fired) = self.tables, self.fired(t)
-        self.device.post(
-            self.kernels["forward_step"], self.plan.units, 32 * self.warps, following, state, self.values, coef,
-            tables["steps"], tables["levels"], self.levels.depth, tables["outputs"], self.neighbours, self.tiles, fire,
-            fired, self.channels, self.grid, self.cells, self.columns, self.levels.size,
-        )  # fmt: skip
+def share_of(places: int, lanes: int, units: int, device: Gpu) -> Share:
+    """As many lanes as there is room for and still groups for everybody."""
+    backend = device.backend
+    shares = [Share(share, places, share * lanes // WARP // 4, True) for share in (8, 4)]
+    fits = [share for share in shares if 4 * share.floats <= backend.room]
+    if not fits:
+        return shares[0]._replace(inside=False)
+    return next((share for share in fits if units * WARP // share.lanes >= backend.busy), fits[-1])
 
 
 @lru_cache(maxsize=8)
@@ -165,81 +65,258 @@ def _narrow(places: Array) -> Array:
     return _narrowed(np.ascontiguousarray(places, np.int64).tobytes(), places.shape)
 
 
-def coefficients(config: LogicConfig, params: Any, hard: Array, mode: int, device: Gpu) -> tuple[Any, Any]:
-    count, scratch = gate_count(config), device.scratch(OWNER)
-    coef = scratch.buffer("coefficients", (count, 4), np.float32)
-    chances = scratch.buffer("chances", (count, 16), np.float32)
-    marks = scratch.buffer("hard", (count,), np.uint8)
-    if hard.size:
-        marks[:] = hard.astype(np.uint8)
-    kernel = device.program(GATES, **elementary.WORDS)["coefficients"]
-    device.post(kernel, -(-count // THREADS), THREADS, coef, chances, params, marks, count, mode)
-    return coef, chances
+class _ById:
+    """Levels as a key: the same circuit has the same object."""
+
+    def __init__(self, one: Levels) -> None:
+        self.one = one
+
+    def __hash__(self) -> int:
+        return id(self.one)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.one is self.one
+
+
+class Tables(NamedTuple):
+    """A circuit for groups of a device: where its numbers lie, and who computes them when."""
+
+    forth: Share
+    back: Share
+    there: Rounds
+    again: Rounds  # with a place for every block
+    returns: Backward
+    outputs: Array
+    adjoints_at: int
+
+
+@lru_cache(maxsize=8)
+def _tables(known: _ById, forth: Share, back: Share, threads: int, blocks: int) -> Tables:
+    """`blocks`: threads that have blocks on the way back."""
+    levels: Levels = known.one
+    return Tables(
+        forth,
+        back,
+        forward_rounds(levels, levels.places, levels.room, blocks // forth.quads),
+        forward_rounds(levels, np.arange(levels.blocks), levels.blocks, threads // back.quads),
+        backward_rounds(levels, levels.blocks + 1, levels.blocks, blocks // back.quads),
+        np.ascontiguousarray(levels.places[levels.outputs], np.int32),
+        levels.blocks + 1,
+    )
+
+
+class Run:
+    """What the kernels of a wave read and none changes, on the device."""
+
+    def __init__(
+        self, config: LogicConfig, wires: Constants, params: Any, boards: Boards, plan: Tiling, device: Gpu
+    ) -> None:
+        samples, height, width, self.channels = boards.grids.shape
+        self.device, self.plan, self.config, self.params = device, plan, config, params
+        self.cells, self.grid = samples * height * width, height * width
+        self.columns, self.goals = column_count(samples, self.grid), boards.targets.shape[-1]
+        self.scratch, self.count = device.scratch(OWNER), gate_count(config)
+        self.fires, self.marks = bool(boards.fire.size), bool(boards.hard.size)
+        self._shape, self._wires = (samples, height, width, config.boundary == "periodic"), wires
+        planes = np.zeros((self.channels + self.goals, self.columns), np.float32)
+        to_planes(boards.grids, planes[: self.channels])
+        to_planes(boards.targets, planes[self.channels :])
+        sent = self.scratch.send(
+            "planes", {"grids": planes[: self.channels], "targets": planes[self.channels :]}, np.float32
+        )
+        self.start, self.targets = (sent[name].reshape(-1, self.columns) for name in ("grids", "targets"))
+        bits = {"fire": boards.fire, "hard": boards.hard}
+        self.fire, self.hard = self.scratch.send(
+            "bits", {k: v if v.size else np.zeros(1, np.uint8) for k, v in bits.items()}, np.uint8
+        ).values()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the launches depend on beside their outputs."""
+        config, plan = self.config, self.plan
+        return (
+            self._shape, self.channels, self.goals, self.fires, self.marks, config.ca_steps, config.lanes,
+            id(levels_of(config, self._wires)), plan.tiles.tobytes(), self.params.place,
+        )  # fmt: skip
+
+    def load(self) -> None:
+        """Tables and programs: what only a recording needs."""
+        config, table, plan, backend = self.config, self.scratch.constant, self.plan, self.device.backend
+        self.levels = levels = levels_of(config, self._wires)
+        forth = share_of(levels.room + 1, config.lanes, plan.units, self.device)
+        back = share_of(levels.blocks + 1 + levels.adjoint_room, config.lanes, plan.units, self.device)
+        self.laid = laid = _tables(_ById(levels), forth, back, backend.threads, backend.most)
+        self.tables = {
+            "there": table("there", laid.there.steps),
+            "again": table("again", laid.again.steps),
+            "blocks": table("blocks", laid.returns.blocks),
+            "levels": table("levels", laid.returns.levels),
+            "items": table("items", laid.returns.items),
+            "outputs": table("outputs", laid.outputs),
+            "gates": table("gates", levels.gates),
+            "readers": table("readers", laid.returns.readers),
+        }
+        self.neighbours = table("neighbours", neighbour_columns(*self._shape))
+        self.seats = table("seats", _narrow(seats(plan, *self._shape, self.channels, config.lanes)))
+        self.tiles = table("tiles", _narrow(plan.tiles))
+
+    def program(self, share: Share) -> Any:
+        inside = {"IN_ROOM": 1} if share.inside else {}
+        return self.device.program(AUTOMATON, CELLS=self.config.lanes, SHARE=share.lanes, **inside)
+
+    def post(self, share: Share, name: str, threads: int, *args: Any) -> None:
+        """A kernel that has groups for all shares of all tiles."""
+        groups, room = self.plan.units * WARP // share.lanes, 4 * share.floats if share.inside else 16
+        self.device.post(self.program(share)[name], groups, threads, *args, shared=room)
+
+    def memory(self, share: Share) -> Any:
+        """Of all groups, where it is not on the chip."""
+        size = 1 if share.inside else self.plan.units * WARP // share.lanes * share.floats
+        return self.scratch.buffer("memory", (size,), np.float32)
+
+    def each(self, name: str, count: int, *args: Any) -> None:
+        self.device.post(self.program(self.laid.forth)[name], -(-count // THREADS), THREADS, *args, count)
+
+    def coefficients(self, mode: int) -> tuple[Any, Any]:
+        """Of all gates, and their chances; and the entries' tables with them."""
+        coef = self.scratch.buffer("coefficients", (self.count, 4), np.float32)
+        chances = self.scratch.buffer("chances", (self.count, 16), np.float32)
+        kernel = self.device.program(GATES, **elementary.WORDS)["coefficients"]
+        self.device.post(
+            kernel, -(-self.count // THREADS), THREADS, coef, chances, self.params, self.hard, self.count, mode
+        )
+        self.steps = self.spread("spread_steps", "there", 8, coef)
+        return coef, chances
+
+    def spread(self, kernel: str, name: str, width: int, coef: Any) -> Any:
+        table = self.tables[name]
+        found = self.scratch.buffer(f"{name} with coefficients", (len(table), width), np.int32)
+        self.each(kernel, len(table), found, table, coef)
+        return found
+
+    def fired(self, t: int) -> tuple[Any, int]:
+        """The mask of a CA step, and whether there is one."""
+        return (self.fire[t * self.grid : (t + 1) * self.grid] if self.fires else self.fire), int(self.fires)
+
+    def begin(self, states: Any) -> None:
+        """At every CA step the columns after the cells are zeros, whoever had the memory."""
+        self.each("clear", states.size, states)
+
+    def step(self, following: Any, state: Any, t: int) -> None:
+        laid, tables = self.laid, self.tables
+        self.post(
+            laid.forth, "forward_step", self.device.backend.most, following, state, self.memory(laid.forth), self.steps,
+            laid.there.many, laid.there.width, tables["outputs"], self.neighbours, self.tiles, *self.fired(t),
+            self.channels, self.grid, self.cells, self.columns, laid.forth.places, laid.forth.floats,
+        )  # fmt: skip
+
+    def errors(self, rows: Any, stride: int, state: Any) -> None:
+        self.device.post(
+            self.program(self.laid.forth)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
+            self.tiles, self.goals, self.columns,
+        )  # fmt: skip
+
+    def gradient(self, slots: Any, losses: Any) -> Any:
+        """Forward, keeping every state; then backward, a launch a CA step. The gates' chances."""
+        steps, scratch, tables, units = self.config.ca_steps, self.scratch, self.tables, self.plan.units
+        states = scratch.buffer("states", (steps, self.channels, self.columns), np.float32)
+        patch = POSITIONS * self.channels * self.config.lanes
+        patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
+        passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
+        laid, backend = self.laid, self.device.backend
+        parts = scratch.buffer("parts", (units * WARP // laid.back.lanes, self.count, 4), np.float32)
+        memory = self.memory(laid.back)
+        self.begin(states)
+        for half in range(2):
+            self.each("clear", patch, patches[half][units])  # of the cell outside
+        coef, chances = self.coefficients(MARKED if self.marks else SOFT)
+        trail = [self.start, *(states[t] for t in range(steps))]
+        for t in range(steps):
+            self.step(trail[t + 1], trail[t], t)
+        self.errors(losses, 1, trail[-1])
+        again = self.spread("spread_steps", "again", 8, coef)
+        readers = self.spread("spread_readers", "readers", 4, coef)
+        for t in range(steps - 1, -1, -1):
+            now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
+            self.post(
+                laid.back, "backward_step", backend.threads, parts, patches[now], patches[after], passed[now],
+                passed[after], trail[t + 1], trail[t], memory, again, laid.again.many, laid.again.width,
+                tables["blocks"], laid.returns.width, backend.most, tables["levels"], self.levels.depth,
+                tables["gates"], tables["items"], readers, laid.adjoints_at, self.neighbours, self.seats, self.targets,
+                self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells, self.columns,
+                laid.back.places, laid.back.floats, self.count, last,
+            )  # fmt: skip
+            self.device.post(
+                self.program(laid.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
+                tables["gates"], self.count, last,
+            )  # fmt: skip
+        return chances
+
+    def evaluate(self, rows: Any) -> None:
+        """Soft and hard squared error of every unit's cells, from the same starts."""
+        states = self.scratch.buffer("rollout", (2, self.channels, self.columns), np.float32)
+        flat = rows.reshape(-1)
+        self.begin(states)
+        for column, mode in enumerate((SOFT, HARD)):
+            self.coefficients(mode)
+            trail = [self.start, *(states[t % 2] for t in range(self.config.ca_steps))]
+            for t in range(self.config.ca_steps):
+                self.step(trail[t + 1], trail[t], t)
+            self.errors(flat[column:], rows.shape[1], trail[-1])
 
 
 def gradient(
     config: LogicConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
     device: Gpu,
 ) -> Any:  # fmt: skip
-    boards, plan = cut(config, batch, wave)
-    run = Run(config, constants, boards, plan, device)
-    scratch, tables, steps = run.scratch, run.tables, config.ca_steps
-    states = scratch.buffer("states", (steps, run.channels, run.columns), np.float32)
-    patches = scratch.buffer("patches", (2, plan.units + 1, POSITIONS * run.channels * config.lanes), np.float32)
-    passed = scratch.buffer("passed", (2, run.channels, run.columns), np.float32)
-    adjoints = scratch.buffer("adjoints", (plan.units, run.levels.size), np.float32)
-    for half in range(2):
-        patches[half][plan.units : plan.units + 1] = 0
-    run.begin(states)
-    coef, chances = coefficients(config, params, boards.hard, MARKED if boards.hard.size else SOFT, device)
-    for t in range(steps - 1):
-        run.step(states[t + 1], states[t], coef, t)
-    for t in range(steps - 1, -1, -1):
-        fire, fired = run.fired(t)
-        now, after = t % 2, (t + 1) % 2
-        device.post(
-            run.kernels["backward_step"], plan.units, 32 * run.warps, slots, losses, patches[now], patches[after],
-            passed[now], passed[after], states[t], run.values, adjoints, coef, tables["steps"], tables["levels"],
-            run.levels.depth, tables["gates"], tables["gate_levels"], tables["readers"],
-            tables["reader_starts"], tables["begins"], tables["outputs"], run.neighbours, run.seats, run.targets,
-            run.tiles, fire, fired, run.channels, len(run.targets), run.grid, run.cells, run.columns,
-            run.levels.size, gate_count(config), int(t == steps - 1),
-        )  # fmt: skip
-    return chances
+    run = Run(config, constants, params, *cut(config, batch, wave), device)
+
+    def post() -> Any:
+        run.load()
+        return run.gradient(slots, losses)
+
+    return device.replay((OWNER, "gradient", *run.key, slots.place, losses.place), post)
 
 
 def pull_back(config: LogicConfig, params: Any, merged: Any, out: Any, chances: Any, device: Gpu) -> None:
-    count = gate_count(config)
-    kernel = device.program(GATES, **elementary.WORDS)["pull_back"]
-    device.post(kernel, -(-count // THREADS), THREADS, out, chances, merged, count)
+    def post() -> None:
+        count = gate_count(config)
+        kernel = device.program(GATES, **elementary.WORDS)["pull_back"]
+        device.post(kernel, -(-count // THREADS), THREADS, out, chances, merged, count)
+
+    device.replay((OWNER, "pull back", merged.place, out.place, chances.place), post)
 
 
 def evaluate(
     config: LogicConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
 ) -> None:
-    """Soft and hard squared error of every unit's cells, from the same starts."""
-    boards, plan = cut(config, batch, wave)
-    run = Run(config, constants, boards, plan, device)
+    run = Run(config, constants, params, *cut(config, batch, wave), device)
+
+    def post() -> None:
+        run.load()
+        run.evaluate(rows)
+
+    device.replay((OWNER, "evaluate", *run.key, rows.place, rows.shape), post)
+
+
+def rollout(
+    config: LogicConfig, wires: Constants, params: Any, grids: Array, fire: Array, plan: Tiling, steps: int, soft: bool,
+    trajectory: bool, device: Gpu,
+) -> Array:  # fmt: skip
+    """automaton.rolled_out."""
+    require_single(params)
+    run = Run(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
+    run.load()
+    run.coefficients(SOFT if soft else HARD)
     states = run.scratch.buffer("rollout", (2, run.channels, run.columns), np.float32)
-    flat = rows.reshape(-1)
-    for column, mode in enumerate((SOFT, HARD)):
-        coef, _ = coefficients(config, params, boards.hard, mode, device)
-        run.begin(states)
-        for t in range(config.ca_steps):
-            run.step(states[(t + 1) % 2], states[t % 2], coef, t)
-        end = states[config.ca_steps % 2]
-        device.post(
-            run.kernels["squared_errors"],
-            plan.units,
-            32,
-            flat[column:],
-            rows.shape[1],
-            end,
-            run.targets,
-            run.tiles,
-            len(run.targets),
-            run.columns,
-        )
+    run.begin(states)
+    state, found = run.start, [grids]
+    for t in range(steps):
+        run.step(states[t % 2], state, t)
+        state = states[t % 2]
+        if trajectory:
+            found.append(from_planes(device.download(state), grids.shape))
+    return np.stack(found) if trajectory else from_planes(device.download(state), grids.shape)
 
 
 KERNELS = Kernels(gradient, evaluate, pull_back)

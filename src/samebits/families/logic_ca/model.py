@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,26 +11,29 @@ import numpy as np
 
 from samebits.checks import array, flag, refuse, whole
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.family import Constants, Wave
 from samebits.engine.merge import sum_tree
 from samebits.engine.params import check_model, views, weights_hash
 from samebits.engine.reduction import Plan, Reduction
 from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import automaton
+from samebits.families.logic_ca import automaton, gpu
 from samebits.families.logic_ca.circuit import Circuit, full_circuit
 from samebits.families.logic_ca.config import LogicConfig, layout
 from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
-from samebits.families.logic_ca.gates import hard_coefficients, pull_back, soft_coefficients
+from samebits.families.logic_ca.gates import pull_back
 from samebits.families.logic_ca.minimise import usual
 from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.tiling import Tiling, tiling
+from samebits.gpu.choose import device_for
 from samebits.report.notebook import model_card
 
 if TYPE_CHECKING:
     from samebits.families.logic_ca.page import Animation
 
 MOST_STEPS = 2**31 - 1
+ROLLOUT: Mapping[str, Callable[..., Array]] = {"cpu": automaton.rolled_out, "gpu": gpu.rollout}
 
 
 @dataclass
@@ -63,6 +67,7 @@ class LogicModel:
         trajectory: bool = False,
         fire: Array | None = None,
         workers: int | str | Workers = "auto",
+        device: str | Device = "cpu",
     ) -> Array:
         """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C).
 
@@ -70,20 +75,16 @@ class LogicModel:
         """
         grids, steps = self._check(grids), whole("steps", steps, 0, MOST_STEPS)
         soft, trajectory = flag("soft", soft), flag("trajectory", trajectory)
-        masks = self._masks(fire, grids, steps)
-        logits = self.weights.reshape(-1, 16)
-        plan = self._plan(grids)
-        with workers_for(workers) as team:
-            coef = soft_coefficients(logits) if soft else hard_coefficients(logits)
-            if not trajectory:
-                states = automaton.rollout(self.config, self.constants, coef, grids, masks, plan, steps, team)
-                return automaton.from_planes(states[steps % 2], grids.shape)
+        masks, plan = self._masks(fire, grids, steps), self._plan(grids)
+        with device_for(device, workers) as used:
+            params = used.upload(self.weights)
             try:
-                states = automaton.rollout(
-                    self.config, self.constants, coef, grids, masks, plan, steps, team, steps + 1
+                return ROLLOUT[used.kind](
+                    self.config, self.constants, params, grids, masks, plan, steps, soft, trajectory, used
                 )
-                return np.stack([automaton.from_planes(planes, grids.shape) for planes in states])
             except MemoryError:
+                if not trajectory:
+                    raise
                 rule = f"fewer, for all states of {grids.size} numbers to fit into memory"
                 raise refuse("steps", steps, rule, "go in parts, or without trajectory") from None
 

@@ -8,22 +8,23 @@ import numpy as np
 
 from samebits.config import override
 from samebits.engine.arrays import Array
+from samebits.engine.device import Device
 from samebits.engine.parts import Report
 from samebits.engine.rng import Purpose
-from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.experiments import ASYNC_RATE, Damage, Experiments, fire_grid
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate
+from samebits.gpu.choose import device_for
 
 LARGEST_RENDER = 16 << 20  # cells · steps, · channels if soft: what still makes a picture somebody wants to open
 
 
-def report(model: LogicModel, workers: Workers) -> Report:
-    """The paper's tests of this kind of automaton, with the learned circuit."""
-    experiments = Experiments(model, workers)
+def report(model: LogicModel, device: Device) -> Report:
+    """The paper's tests of this kind of automaton, with the learned circuit: 64 cells a word, so the CPU does it."""
+    experiments = Experiments(model, device.workers)
     curves: dict[str, Array] = {}
     if model.config.rule == "checkerboard":
         curves = experiments.checkerboard()
@@ -37,7 +38,7 @@ def report(model: LogicModel, workers: Workers) -> Report:
 
 def render(
     model: LogicModel, folder: Path, steps: int | None = None, grid: tuple[int, int] | None = None, seed: int = 0,
-    soft: bool = False, damage: str | None = None, asynchronous: bool = False, workers: int | str | Workers = "auto",
+    soft: bool = False, damage: str | None = None, asynchronous: bool = False, device: str | Device = "cpu",
 ) -> list[Path]:  # fmt: skip
     """A rollout as rollout.gif and rollout.png in `folder`."""
     from samebits.report.pictures import save_gif, save_strip
@@ -53,7 +54,7 @@ def render(
     hurt = Damage.parse(damage) if damage else None
     cleared = hurt.rectangles(count, size) if hurt else None
     rate = ASYNC_RATE if asynchronous and config.fire_rate >= 1 else config.fire_rate
-    shown = _frames(model, config, size, count, rate, soft, cleared, workers)
+    shown = _frames(model, config, size, count, rate, soft, cleared, device)
     pictures = list(shown[..., 0] if config.target_channels == 1 else shown)
     captions = [_caption(i, hurt) for i in range(count + 1)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,18 +79,26 @@ def _check_size(size: tuple[int, int], steps: int, channels: int) -> None:
 
 def _frames(
     model: LogicModel, config: LogicConfig, size: tuple[int, int], steps: int, rate: float, soft: bool,
-    cleared: Array | None, workers: int | str | Workers,
+    cleared: Array | None, device: str | Device,
 ) -> Array:  # fmt: skip
     """(steps + 1, H, W, k): the visible channels of one grid, start included. `config` is the model's, with a seed."""
     start = data.start_grids(config, 1, Purpose.RENDER, 0, size)
     fire = fire_grid(config, rate, steps, size, Purpose.RENDER)
     visible, periodic = config.target_channels, config.boundary == "periodic"
-    with workers_for(workers) as team:
+    with device_for(device) as used:
         if soft:
-            frames = model.rollout(start, steps, soft=True, trajectory=True, fire=fire, workers=team)
+            frames = model.rollout(start, steps, soft=True, trajectory=True, fire=fire, device=used)
         else:
             _, frames = simulate(
-                model.circuit, start, steps, periodic, team, fire=fire, damage=cleared, every=1, visible=visible
+                model.circuit,
+                start,
+                steps,
+                periodic,
+                used.workers,
+                fire=fire,
+                damage=cleared,
+                every=1,
+                visible=visible,
             )
     return np.asarray(frames[:, 0, ..., :visible], np.float32)
 

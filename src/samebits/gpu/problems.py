@@ -1,0 +1,44 @@
+"""What an exception of CuPy or PyOpenCL means for whoever asked for the device."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from samebits.engine.cache_folder import cache_bases
+from samebits.errors import DeviceError, DeviceMemoryError, SamebitsError
+from samebits.printing import shown
+
+PACKAGES = ("cupy", "cupy_backends", "pyopencl")
+LOG = "gpu-compiler.log"
+FULL = ("outofmemory", "out of memory", "memoryallocation", "mem_object_allocation_failure", "out_of_host_memory",
+        "invalid_buffer_size")  # fmt: skip
+UNCOMPILED = ("compileexception", "nvrtc", "build_program_failure", "clbuildprogram")
+
+
+def explained(error: Exception, name: str) -> SamebitsError | None:
+    """In our words; None for an exception that is not a device's."""
+    if type(error).__module__.partition(".")[0] not in PACKAGES:
+        return None
+    told = f"{type(error).__name__}: {error}"
+    if any(word in told.lower() for word in UNCOMPILED):
+        return DeviceError(
+            f"a kernel does not compile for {name}; what its compiler says is in {keep_log(told)}; use --device cpu, "
+            "or another driver"
+        )
+    if any(word in told.lower() for word in FULL):
+        return DeviceMemoryError(f"{name} has too little memory for this")
+    first = next(iter(str(error).strip().splitlines()), "")
+    return DeviceError(f"{name} stopped working ({shown(f'{type(error).__name__}: {first}')})")
+
+
+def keep_log(text: str) -> Path:
+    """Where a compiler's log is, from now on."""
+    for folder in cache_bases():
+        with suppress(OSError):
+            (folder / LOG).write_text(text, encoding="utf-8", errors="backslashreplace")
+            return folder / LOG
+    with tempfile.NamedTemporaryFile("w", prefix="samebits-", suffix=f"-{LOG}", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
