@@ -125,5 +125,10 @@ def test_reports_import_neither_engine_nor_families():
 
 
 def test_only_the_command_line_imports_the_command_line():
-    for folder in ("engine", "families", "hardware", "distance", "report", "bench", "verify"):
+    for folder in ("engine", "families", "hardware", "distance", "report", "bench", "verify", "serve"):
         assert offenders(folder, lambda path, name: name.startswith("samebits.cli")) == []
+
+
+def test_only_the_command_line_imports_the_server():
+    for folder in ("engine", "families", "hardware", "distance", "report", "bench", "verify"):
+        assert offenders(folder, lambda path, name: name.startswith("samebits.serve")) == []

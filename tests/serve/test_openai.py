@@ -14,10 +14,12 @@ import samebits
 from samebits.serve import batcher
 from tests.serve.conftest import serving
 
+HANGS = 60  # seconds, only against a hang; no result depends on it
+
 
 @pytest.fixture(scope="module")
 def client(server):
-    with openai.OpenAI(api_key="any", base_url=f"{server.url}/v1", max_retries=0) as found:
+    with openai.OpenAI(api_key="any", base_url=f"{server.url}/v1", max_retries=0, timeout=HANGS) as found:
         yield found
 
 
@@ -166,7 +168,9 @@ def raw_request(server, **asked):
 
 
 def until(condition):
-    while not condition():  # the test's own limit of time ends it
+    end = time.monotonic() + HANGS
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
         time.sleep(0.01)
 
 
