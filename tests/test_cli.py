@@ -45,12 +45,12 @@ def copied(trained, tmp_path):
 
 
 def test_tasks_lists_every_task_and_preset(tmp_path):
-    done = samebits("tasks", cwd=tmp_path)
-    assert done.returncode == 0
+    listed = samebits("tasks", cwd=tmp_path).stdout
     for task in ("checkerboard", "life"):
-        rows = [line for line in done.stdout.splitlines() if task in line]
-        assert any("full" in row for row in rows)
-        assert any("small" in row for row in rows)
+        assert f"\n{task} " in listed
+        one = samebits("tasks", task, cwd=tmp_path).stdout
+        assert "│ full " in one
+        assert "│ small " in one
     assert snapshot(tmp_path) == {}
 
 

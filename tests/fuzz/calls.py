@@ -186,7 +186,7 @@ def logic(channels: int) -> dict[str, Makers]:
 GRAPH: dict[str, Makers] = {
     "parse": {"text": some("x", "(and x T)", "(f", "", "(eval x)", "(d x)")},
     "edits": {"trees": some([], ["x"], [None]), "workers": WORKERS},
-    "rewrite": {"trees": some([], ["x"], [None], "x"), "workers": WORKERS},
+    "predict": {"expressions": some([], ["x"], [None], "x"), "workers": WORKERS},
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from samebits.engine.workers import Workers
@@ -10,5 +12,6 @@ from samebits.gpu.opened import OpenedGpu
 
 
 @pytest.fixture(scope="session")
-def gpu() -> OpenedGpu:
-    return OpenedGpu(OpenCL(devices()[0]), Workers(1))
+def gpu() -> Iterator[OpenedGpu]:
+    with Workers(1) as workers:
+        yield OpenedGpu(OpenCL(devices()[0]), workers)

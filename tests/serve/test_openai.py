@@ -55,7 +55,7 @@ def test_streamed_pieces_make_the_same_text(client, model):
     chunks = list(stream)
     text = "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
     assert text == model.generate("fox", tokens=60, seed=3, temperature=1.0)[0]
-    assert len(chunks) > 3
+    assert len(chunks) > 1
     assert chunks[-1].usage.completion_tokens == 60
 
 

@@ -22,7 +22,7 @@ from samebits.bench import bounds
 from samebits.bench.cases import OURS, ROUNDS, Row, compared
 from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
-from samebits.config import TrainConfig
+from samebits.config import TrainConfig, override
 from samebits.engine.family import Family, Task
 from samebits.engine.parts import Peer
 from samebits.engine.pool import available_cores
@@ -255,7 +255,7 @@ def torch_hashes(
             f"pip install {' '.join(package.replace('_', '-') for package in absent)}, or leave --peers out"
         )
     found = {}
-    with open_field(family, config, note) as field:
+    with open_field(family, override(config, dict(family.bench.peers_lack)), note) as field:
         for count in threads:
             more = {"module": peer.module, "options": dict(peer.options), "first_steps": steps, "deterministic": True}
             found[count] = str(field.enter(peer.name, count, **more).first["weights"])

@@ -73,6 +73,7 @@ class Bench:
     work: tuple[str, Callable[[Any], float]] | None = None
     peers: tuple[Peer, ...] = ()
     gpu_peers: tuple[Peer, ...] = ()
+    peers_lack: Mapping[str, Any] = field(default_factory=dict)  # settings of what no peer does alike: draws of its own
     measurements: Mapping[str, Measurement] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)  # profile: names of posted functions that are no gradient
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -105,7 +106,9 @@ class OpenCL:
 
     def compile(self, text: str, defines: Mapping[str, Any]) -> dict[str, tuple[Any, tuple[Parameter, ...]]]:
         source = for_opencl(text, defines, is_gpu(self.device))
-        program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
+        with warnings.catch_warnings():  # whatever a compiler has to say beside errors
+            warnings.simplefilter("ignore", self._cl.CompilerWarning)
+            program = self._cl.Program(self.context, source.text).build(list(OPTIONS))
         return {name: (self._cl.Kernel(program, name), known) for name, known in source.kernels.items()}
 
     def prepare(

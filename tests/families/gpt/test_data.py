@@ -21,7 +21,7 @@ from samebits.families.gpt import data, text
 
 DEFAULTS = {
     "data": "", "tokenizer": "char", "vocab": None, "context": 4, "batch_size": 6, "seed": 3, "validation": 0.1,
-    "eval_samples": 5, "text_sha256": "", "vocabulary_sha256": "", "init_from": "",
+    "eval_samples": 5, "text_sha256": "", "vocabulary_sha256": "", "init_from": "", "unknown": "",
 }  # fmt: skip
 STORY = "Once upon a time there was a weaver.\r\nShe wove naïve café-blue cloth 🧵 for 北京 and the sea.\n" * 40
 

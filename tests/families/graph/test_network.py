@@ -224,6 +224,8 @@ NO_TREES = {
 @pytest.mark.parametrize("case", NO_TREES)
 def test_what_is_no_tree_is_refused(case, verb):
     """Compiled code would read beside the arrays."""
+    if (case, verb) == ("a text", "predict"):
+        pytest.skip("a text is what predict takes")
     config = find_preset("boolean", "small")
     model = GraphModel(config, FAMILY.init(config, np.float32), {})
     with pytest.raises(SamebitsError, match=r"(trees|expressions)\[1\] is .*; it must be a tree; make it with"):

@@ -124,7 +124,7 @@ def test_soft_frames_keep_every_channel_and_count_so(tmp_path, monkeypatch):
     cells, steps = model.config.height * model.config.width, 3
     monkeypatch.setattr(verbs, "LARGEST_RENDER", cells * steps * model.config.channels - 1)
     with pytest.raises(SamebitsError, match=r"cells × steps × channels, 8, at most .*; .* leave --soft out"):
-        verbs.render(model, tmp_path, steps=steps, soft=True, workers=1)
+        verbs.render(model, tmp_path, steps=steps, soft=True)
     assert list(tmp_path.iterdir()) == []
     assert len(verbs.render(model, tmp_path, steps=steps, workers=1)) == 2
 

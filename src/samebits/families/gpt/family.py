@@ -196,6 +196,7 @@ FAMILY = Family(
         flops=flops,
         products=products,
         work=("tokens", lambda config: config.batch_size * config.context),
+        peers_lack={"dropout": 0.0},
         peers=(
             Peer("PyTorch eager", f"{__package__}.peer_torch", ("torch",), {}, {"distributed": True}),
             Peer(
