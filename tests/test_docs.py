@@ -201,7 +201,8 @@ def test_examples_of_help_can_be_typed(place):
     reader = Reader("--help", place)
     for lines in EXAMPLES.values():
         for line in lines:
-            reader.type(line)
+            if line not in CANNOT_RUN:
+                reader.type(line)
 
 
 def test_what_cannot_run_is_still_said():

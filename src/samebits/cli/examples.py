@@ -22,7 +22,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": ("samebits export DIR --to c", "samebits export DIR --to verilog --grid 4x4"),
     "serve": ("samebits serve", "samebits serve runs"),
     "sweep": ("samebits sweep life --preset small --set lr=0.03,0.05 --steps 10 --out runs/sweep",),
-    "compare": ("samebits train life --preset small --out runs/other", "samebits compare DIR runs/other"),
+    "compare": (
+        "samebits train life --preset small --out runs/one",
+        "samebits train life --preset small --seed 1 --out runs/other",
+        "samebits compare runs/one runs/other",
+    ),
     "verify": ("samebits verify life --preset small", "samebits verify boolean --workers 1,2"),
     "bench": ("samebits bench checkerboard --workers 1,2 --peers", "samebits bench distances"),
     "profile": ("samebits profile checkerboard --preset small",),

@@ -155,7 +155,7 @@ class LogicModel:
         """The automaton to play with in a notebook: cells to paint on and to hurt, and the circuit of each.
 
         grid: height and width in cells; height: of the frame in pixels. It is what
-        `samebits export DIR --to html` writes; `.page` is its HTML.
+        `--to html` of samebits export writes; `.page` is its HTML.
         """
         from samebits.families.logic_ca.page import animate
 

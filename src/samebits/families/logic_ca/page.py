@@ -22,7 +22,7 @@ def automaton_of(model: LogicModel, name: str = "automaton", circuit: Circuit | 
     """What web/playground.js mounts, ready for JSON: mountPlayground(element, automaton).
 
     `circuit` is the one to play, by default as few gates as a second of searching finds, of the channels that matter.
-    page_of(automaton) is the same as one file that refers to nothing, as `samebits export DIR --to html` writes it.
+    page_of(automaton) is the same as one file that refers to nothing, as `--to html` of samebits export writes it.
     """
     return record_of(cell_of(model, circuit or smaller_circuit(model), name, ""))
 
