@@ -21,7 +21,6 @@ from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at
 from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Plan, Reduction
-from samebits.engine.workers import Workers, workers_for
 from samebits.errors import DeviceMemoryError, SamebitsError
 
 
@@ -81,9 +80,8 @@ class Trainer:
         if self.family.finish is None:
             return
         device = self.device
-        with workers_for(device if isinstance(device, Workers) else "auto") as team:
-            arguments = self.config, self.constants, device.download(self.params), self.data, team, self.told
-            finished = self.family.finish(*arguments)
+        params = device.download(self.params)
+        finished = self.family.finish(self.config, self.constants, params, self.data, device.workers, self.told)
         if finished is not None:
             self.params[:] = finished
 

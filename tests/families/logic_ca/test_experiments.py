@@ -126,7 +126,7 @@ def test_soft_frames_keep_every_channel_and_count_so(tmp_path, monkeypatch):
     with pytest.raises(SamebitsError, match=r"cells × steps × channels, 8, at most .*; .* leave --soft out"):
         verbs.render(model, tmp_path, steps=steps, soft=True)
     assert list(tmp_path.iterdir()) == []
-    assert len(verbs.render(model, tmp_path, steps=steps, workers=1)) == 2
+    assert len(verbs.render(model, tmp_path, steps=steps)) == 2
 
 
 def test_published_figures_stand_beside_what_was_published_alone():
