@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
 
 import samebits
 from tests.serve.conftest import runs, serving  # noqa: F401  # a fixture
@@ -23,6 +22,13 @@ LOOKS = {
 def server(runs):  # noqa: F811
     with serving(runs) as found:
         yield found
+
+
+def expect(what):
+    """Playwright is there for make test-browser only, and pytest reads this file before."""
+    from playwright.sync_api import expect as expected
+
+    return expected(what)
 
 
 def fits(page):
