@@ -10,6 +10,7 @@ import samebits
 from tests.serve.conftest import runs, serving  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.browser
+COMPILING = 120_000  # milliseconds: the first text of a new machine waits for its kernels
 LOOKS = {
     "desktop-light": {},
     "desktop-dark": {"color_scheme": "dark"},
@@ -47,7 +48,7 @@ def test_every_page_opens_in_every_look(server, visit, picture, look):
         page.wait_for_selector("#facts dd")
         if name == "gpt":
             page.click("#write")
-            expect(page.locator("#told")).to_contain_text("a second")
+            expect(page.locator("#told")).to_contain_text("a second", timeout=COMPILING)
         if name == "boolean":
             page.click("#rewrite button")
             page.wait_for_selector("#steps svg")
