@@ -216,6 +216,12 @@ class TreeSum:
         """Fold in the next units' rows, in order; `folded` is what fold_up was given."""
         self._fold(rows, len(rows), folded, -1)
 
+    def whole(self, rows: Array, folded: int = 0) -> Array:
+        """The root of these rows alone."""
+        self.start()
+        self.push(rows, folded)
+        return self.finish()
+
     def take(self, node: Node) -> None:
         """Fold in a node that somebody else has summed: the one that begins where this sum ends."""
         if node.units[0] != self.end:

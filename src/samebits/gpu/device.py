@@ -180,9 +180,17 @@ class GpuSum:
         if self._levels > LEVELS:
             raise ValueError(f"{most_units} units; a sum on a device has fewer than {1 << LEVELS}")
         self._kernels = device.program(TREE, REAL=REAL[np.dtype(dtype)])
-        self.partial = device.vector((waiting_rows(most_units), width), dtype)
+        self._most, self._dtype = most_units, dtype
+        self._partial: DeviceArray | None = None
         self.root = device.vector(width, dtype)
         self.begin = self.end = 0
+
+    @property
+    def partial(self) -> DeviceArray:
+        """Nodes that wait; a sum that gets all rows at once needs none."""
+        if self._partial is None:
+            self._partial = self._device.vector((waiting_rows(self._most), self._width), self._dtype)
+        return self._partial
 
     def start(self, first: int = 0) -> None:
         self.begin = self.end = first
@@ -191,14 +199,24 @@ class GpuSum:
         assert folded == 0
         self._fold(rows, len(rows), len(rows), -1)
 
+    def whole(self, rows: DeviceArray, folded: int = 0) -> DeviceArray:
+        assert folded == 0
+        self._check(len(rows))
+        self._device.replay(
+            (self, "whole", rows.place, len(rows)),
+            lambda: self._device.post(
+                self._kernels["whole"], -(-self._width // THREADS), THREADS, self.root, rows, self._width, len(rows)
+            ),
+        )
+        return self.root
+
     def take(self, node: Node) -> None:
         if node.units[0] != self.end:
             raise ValueError(f"the node begins at unit {node.units[0]}; this sum ends at {self.end}")
         self._fold(node.row.reshape(1, -1), 1, 1 << node.level, node.level)
 
     def _fold(self, rows: Any, count: int, units: int, level: int) -> None:
-        if self.end + units >= 1 << self._levels:
-            raise ValueError(f"{self.end + units} units; this sum was made for fewer")
+        self._check(self.end + units)
         self._device.replay(
             (self, "fold", rows.place, self.begin, self.end, count, level),
             lambda: self._device.post(
@@ -207,6 +225,10 @@ class GpuSum:
             ),
         )  # fmt: skip
         self.end += units
+
+    def _check(self, units: int) -> None:
+        if units >= 1 << self._levels:
+            raise ValueError(f"{units} units; this sum was made for fewer")
 
     def nodes(self) -> list[Node]:
         return [

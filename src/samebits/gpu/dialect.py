@@ -6,7 +6,10 @@ lanes in a row are a warp; only CUDA can look ACROSS it, so sums over lanes are 
 An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
 buffers, so there every pointer gets a number beside it, which is added in front of the body. A kernel's parameters, by
 which its arguments are converted, are read off the same line. A last one, ROOM name, is a group's memory on the chip,
-as much as is asked for where the kernel is posted.
+as much as is asked for where the kernel is posted. ALIKE(threads, groups) in front of a kernel says that all its groups
+have so many threads, and how many of them a processor should find room for. SEND_FOUR copies a float4 to shared memory
+without waiting for it, where that can be done: what is sent until END_OF_LOT is a lot, WAIT_FOR_LOT(n) waits for all
+but the n latest. FETCH_FOUR loads a float4 here and now, where compilers would wait until it is used.
 """
 
 from __future__ import annotations
@@ -17,14 +20,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-KERNEL = re.compile(r"KERNEL void (\w+)\(([^)]*?)(?:, ROOM (\w+))?\) \{")
+KERNEL = re.compile(r"KERNEL (ALIKE\(.*?\) )?void (\w+)\(([^)]*?)(?:, ROOM (\w+))?\) \{")
 MOST_THREADS = 256  # of a group, unless a program says more
 Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …
 TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 
 CUDA = """
 typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long long u64; typedef long long i64;
-#define KERNEL extern "C" __global__ __launch_bounds__(MOST_THREADS)
+#define KERNEL extern "C" __global__
+#define ALIKE __launch_bounds__
 #define DEVICE __device__ __forceinline__
 #define GLOBAL
 #define SHARED __shared__
@@ -52,7 +56,16 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define CUDA
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("unroll 1")
 #define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)  // float4s can be read
+#define ON_CHIP(to) "r"((u32)__cvta_generic_to_shared(to))
+#define SEND_FOUR(to, from) \\
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::ON_CHIP(to), "l"(from) : "memory")
+#define INTO(to) "=f"((to).x), "=f"((to).y), "=f"((to).z), "=f"((to).w)
+#define FETCH_FOUR(to, from) \\
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : INTO(to) : "l"(from) : "memory")
+#define END_OF_LOT asm volatile("cp.async.commit_group;")
+#define WAIT_FOR_LOT(later) asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory")
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """
 
@@ -61,6 +74,7 @@ OPENCL = """
 #pragma OPENCL FP_CONTRACT OFF
 typedef uint u32; typedef ulong u64; typedef long i64;
 #define KERNEL __kernel
+#define ALIKE(threads, groups)
 #define DEVICE inline
 #define GLOBAL __global
 #define SHARED __local
@@ -83,7 +97,12 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define BITS64_OF as_long
 #define IS_FINITE(x) (isfinite(x) != 0)
 #define HIGH mul_hi
+#define NO_UNROLL _Pragma("unroll 1")
 #define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)
+#define SEND_FOUR(to, from) (*(__local float4*)(to) = *(__global const float4*)(from))
+#define FETCH_FOUR(to, from) ((to) = *(__global const float4*)(from))
+#define END_OF_LOT
+#define WAIT_FOR_LOT(later)
 """
 
 
@@ -112,13 +131,14 @@ def parameters(text: str) -> tuple[Parameter, ...]:
 
 
 def kernels_of(text: str) -> dict[str, tuple[Parameter, ...]]:
-    return {match[1]: parameters(match[2]) for match in KERNEL.finditer(text)}
+    return {match[2]: parameters(match[3]) for match in KERNEL.finditer(text)}
 
 
 def for_cuda(text: str, defines: Mapping[str, Any]) -> Source:
     def with_room(match: re.Match[str]) -> str:
-        room = f"extern __shared__ float4 {match[3]}[];" if match[3] else ""
-        return f"KERNEL void {match[1]}({match[2]}) {{ {room}"
+        alike, name, given, room = match.groups()
+        inside = f"extern __shared__ float4 {room}[];" if room else ""
+        return f"KERNEL {alike or 'ALIKE(MOST_THREADS) '}void {name}({given}) {{ {inside}"
 
     words = {"MOST_THREADS": MOST_THREADS, **defines}
     return Source(CUDA + _defined(words) + KERNEL.sub(with_room, text), kernels_of(text))
@@ -128,12 +148,13 @@ def for_opencl(text: str, defines: Mapping[str, Any], unroll: bool = True) -> So
     """Without `unroll`, loops stay loops: a CPU that plays GPU gains nothing by it and compiles for minutes."""
 
     def with_starts(match: re.Match[str]) -> str:
-        given = [part.strip() for part in match[2].split(",") if part.strip()]
-        arrays = [one.name for one in parameters(match[2]) if one.is_array]
+        alike, name, text, room = match.groups()
+        given = [part.strip() for part in text.split(",") if part.strip()]
+        arrays = [one.name for one in parameters(text) if one.is_array]
         starts = "".join(f", long {name}_start" for name in arrays)
         moved = " ".join(f"{name} += {name}_start;" for name in arrays)
-        room = f", __local float4* {match[3]}" if match[3] else ""
-        return f"KERNEL void {match[1]}({', '.join(given)}{starts}{room}) {{ {moved}"
+        inside = f", __local float4* {room}" if room else ""
+        return f"KERNEL {alike or ''}void {name}({', '.join(given)}{starts}{inside}) {{ {moved}"
 
     words = {"UNROLL": '_Pragma("unroll")', "UNROLL_4": '_Pragma("unroll 4")', **defines}
     if not unroll:

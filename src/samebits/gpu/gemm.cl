@@ -1,30 +1,62 @@
-// What the tiles of tile.cl share.
+// What the products of all sizes share (tile.cl, panel.cl).
 
-#define DEPTH 512  // of a panel
-#define ADD 1
-#define SQUARE 2  // c = positive part, other = its square
-#define SLOPE 4  // c = value · 2p, other = p², where p lies in other
+#define DEPTH 512  // terms of a panel; the sums of panels are added in order
+
+// What becomes of a product's numbers
+#define STAYS 0
+#define SQUARED 1  // c = positive part, other = its square
+#define SLOPE 2  // c = value · 2p, other = p², where p lies in other
+#define SCALED 3  // c = value · scale in the first columns
 
 // Four neighbours, of which so many are there; the others are 0.
-DEVICE void fetch_four(float* got, GLOBAL const float* x, int there, int vectors) {
-  if (there >= 4 && vectors) {
-    float4 four = *(GLOBAL const float4*)x;
-    got[0] = four.x; got[1] = four.y; got[2] = four.z; got[3] = four.w;
-  } else {
-    for (int q = 0; q < 4; q++) got[q] = q < there ? x[q] : 0.0f;
-  }
+DEVICE float4 fetch_four(GLOBAL const float* x, int there, int vectors) {
+  float4 four;
+  if (there >= 4 && vectors) return *(GLOBAL const float4*)x;
+  four.x = there > 0 ? x[0] : 0.0f;
+  four.y = there > 1 ? x[1] : 0.0f;
+  four.z = there > 2 ? x[2] : 0.0f;
+  four.w = there > 3 ? x[3] : 0.0f;
+  return four;
 }
 
-DEVICE void finish_number(GLOBAL float* c, GLOBAL float* other, i64 at, float value, int flags) {
-  if (flags & SQUARE) {
-    float positive = value > 0.0f ? value : 0.0f;
-    c[at] = positive;
-    other[at] = positive * positive;
-  } else if (flags & SLOPE) {
-    float p = other[at];
-    c[at] = value * (2.0f * p);
-    other[at] = p * p;
-  } else {
-    c[at] = value;
+DEVICE void store_four(GLOBAL float* x, float4 four, int there, int vectors) {
+  if (there >= 4 && vectors) {
+    *(GLOBAL float4*)x = four;
+    return;
+  }
+  x[0] = four.x;
+  if (there > 1) x[1] = four.y;
+  if (there > 2) x[2] = four.z;
+  if (there > 3) x[3] = four.w;
+}
+
+DEVICE float positive(float x) {
+  return x > 0.0f ? x : 0.0f;
+}
+
+// Four neighbours in c, added to what is there if `begun`; so many of them are scaled.
+DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 four, int there, int vectors, int begun, int what, int scaled, float scale) {
+  float4 old, square;
+  if (begun) {
+    old = fetch_four(c + at, there, vectors);
+    four.x = old.x + four.x; four.y = old.y + four.y; four.z = old.z + four.z; four.w = old.w + four.w;
+  }
+  if (what == SQUARED) {
+    four.x = positive(four.x); four.y = positive(four.y); four.z = positive(four.z); four.w = positive(four.w);
+    old = four;
+  } else if (what == SLOPE) {
+    old = fetch_four(other + at, there, vectors);
+    four.x = four.x * (2.0f * old.x); four.y = four.y * (2.0f * old.y); four.z = four.z * (2.0f * old.z); four.w = four.w * (2.0f * old.w);
+  }
+  if (what == SCALED) {
+    if (scaled > 0) four.x = four.x * scale;
+    if (scaled > 1) four.y = four.y * scale;
+    if (scaled > 2) four.z = four.z * scale;
+    if (scaled > 3) four.w = four.w * scale;
+  }
+  store_four(c + at, four, there, vectors);
+  if (what == SQUARED || what == SLOPE) {
+    square.x = old.x * old.x; square.y = old.y * old.y; square.z = old.z * old.z; square.w = old.w * old.w;
+    store_four(other + at, square, there, vectors);
   }
 }

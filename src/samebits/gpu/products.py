@@ -1,4 +1,4 @@
-"""Matrix products on a GPU (tile.cl), as families ask for them."""
+"""Matrix products on a GPU (tile.cl, panel.cl), as families ask for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class Size(NamedTuple):
     n: int
     down: int
     along: int
-    terms: int  # at a time: more where there are few groups, whose threads wait for memory
+    terms: int  # of a lot
+    stages: int  # lots in memory
+    beside: int = 1  # groups that a processor has at once: where registers would allow fewer
 
     @property
     def threads(self) -> int:
@@ -26,17 +28,26 @@ class Size(NamedTuple):
     def tiles(self, rows: int, columns: int) -> int:
         return -(-rows // (self.m * self.down)) * -(-columns // (self.n * self.along))
 
-    def part(self) -> Part:
-        words = {"MICRO_M": self.m, "MICRO_N": self.n, "DOWN": self.down, "ALONG": self.along, "TERMS": self.terms}
-        return "gpu/tile.cl", ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
+    def part(self, path: str = "gpu/tile.cl") -> Part:
+        words = {
+            "MICRO_M": self.m,
+            "MICRO_N": self.n,
+            "DOWN": self.down,
+            "ALONG": self.along,
+            "TERMS": self.terms,
+            "STAGES": self.stages,
+            "BESIDE": self.beside,
+        }
+        return path, ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
 
 
-LARGE = Size("LARGE", 8, 4, 16, 16, 16)  # 128 · 64, twice a processor; of 128 · 128 there is only one, which is slower
-SQUARE = Size("SQUARE", 8, 4, 8, 16, 16)  # 64 · 64
-SMALL = Size("SMALL", 4, 4, 8, 8, 32)  # 32 · 32: where even so there are few
+# A thread's numbers: each term of a 16 · 8 block costs 6 reads of four numbers for 128 sums, of a 4 · 4 block 2 for 16.
+LARGE = Size("LARGE", 16, 8, 8, 16, 8, 2, 2)  # 128 · 128
+SQUARE = Size("SQUARE", 8, 4, 8, 16, 16, 2)  # 64 · 64
+SMALL = Size("SMALL", 4, 4, 8, 16, 16, 2)  # 32 · 64: where even so there are few
 ENOUGH = 200  # tiles that keep a large GPU busy
-FILES = "gpu/gemm.cl", *(size.part() for size in (LARGE, SQUARE, SMALL))
-ADD, SQUARED, SLOPE = 1, 2, 4
+DEPTH = 512  # terms of a panel (gemm.cl)
+FILES = "gpu/gemm.cl", *(size.part(f"gpu/{name}.cl") for size in (LARGE, SQUARE, SMALL) for name in ("tile", "panel"))
 
 
 class Products:
@@ -45,18 +56,40 @@ class Products:
     def __init__(self, device: Gpu, kernels: Mapping[str, Any]) -> None:
         self._device, self._kernels = device, kernels
 
-    def times(
-        self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], flags: int = 0, transposed: bool = False,
-        ldc: int = 0, other: Any = None,
+    def times(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], add: bool = False, width: int = 0) -> None:
+        """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart."""
+        self._panels("times", "times", (out,), a, b, shape, add, width)
+
+    def scaled(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], columns: int, scale: float) -> None:
+        """out = a · b, and its first columns times scale."""
+        self._panels("times", "times_scaled", (out,), a, b, shape, more=(columns, scale))
+
+    def squared(self, out: Any, squares: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
+        """out = the positive part of a · b, and its squares."""
+        self._panels("times", "times_squared", (out, squares), a, b, shape)
+
+    def transposed(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
+        """out (m, n) = a (m, k) · bᵀ, where b is (n, k)."""
+        self._panels("times_transposed", "times_transposed", (out,), a, b, shape)
+
+    def slope(self, out: Any, positive: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
+        """The way back of `squared`: out = a · bᵀ · 2 · positive, which then is squared."""
+        self._panels("times_transposed", "times_slope", (out, positive), a, b, shape)
+
+    def _panels(
+        self, name: str, last: str, outputs: tuple[Any, ...], a: Any, b: Any, shape: tuple[int, int, int],
+        add: bool = False, width: int = 0, more: tuple[Any, ...] = (),
     ) -> None:  # fmt: skip
-        """out (m, n) = a (m, k) · b (k, n), or bᵀ (n, k); shape is (m, k, n). What `other` gets the flags say."""
+        """Panel by panel; the last one by the kernel `last`, which gets more."""
         m, k, n = shape
         size = size_for(m, n)
-        self._device.post(
-            self._kernels[f"times_transposed_{size.name}" if transposed else f"times_{size.name}"], size.tiles(m, n),
-            size.threads, out, out if other is None else other, a, b, m, n, k, k, k if transposed else n, ldc or n,
-            flags,
-        )  # fmt: skip
+        for first in range(0, k, DEPTH):
+            end = min(first + DEPTH, k)
+            which, made, rest = (last, outputs, more) if end == k else (name, outputs[:1], ())
+            self._device.post(
+                self._kernels[f"{which}_{size.name}"], size.tiles(m, n), size.threads, *made, a, b, m, n, k, width or n,
+                first, end, int(add or first > 0), *rest,
+            )  # fmt: skip
 
     def by_unit(self, slots: Any, start: int, a: Any, b: Any, starts: Any, shape: tuple[int, int]) -> None:
         """aᵀ · b of every unit's rows, at `start` of its slot; shape is (columns of a, columns of b)."""
@@ -65,7 +98,7 @@ class Products:
         size = size_for(m, n, units)
         self._device.post(
             self._kernels[f"by_unit_{size.name}"], (size.tiles(m, n), units), size.threads, slots.reshape(-1)[start:],
-            a, b, starts, m, n, m, n, slots.shape[1], aside=True,
+            a, b, starts, m, n, slots.shape[1], aside=True,
         )  # fmt: skip
 
 

@@ -59,3 +59,50 @@ KERNEL void root(GLOBAL REAL* root, GLOBAL const REAL* partial, int width, int c
   }
   root[column] = total;
 }
+
+// The root of the tree over `count` rows. Eight at a time are a node of level 3; what is left are smaller ones.
+KERNEL void whole(GLOBAL REAL* root, GLOBAL const REAL* rows, int width, int count) {
+  int column = GROUP * GROUP_SIZE + LANE;
+  if (column >= width) return;
+  REAL nodes[LEVELS - 3], x[8];
+  rows += column;
+  for (int block = 0; block < count / 8; block++) {
+    UNROLL
+    for (int k = 0; k < 8; k++) x[k] = rows[(i64)(8 * block + k) * width];
+    REAL value = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    UNROLL
+    for (int level = 0; level < LEVELS - 3; level++) {
+      if (((block >> level) & 1) == 0) {
+        nodes[level] = value;
+        break;
+      }
+      value = nodes[level] + value;
+    }
+  }
+  REAL total = 0;
+  int left = count % 8, empty = 1;
+  rows += (i64)(count - left) * width;
+  UNROLL
+  for (int k = 0; k < 7; k++) x[k] = k < left ? rows[(i64)k * width] : 0;
+  if (left & 1) {
+    total = left == 7 ? x[6] : left == 5 ? x[4] : left == 3 ? x[2] : x[0];
+    empty = 0;
+  }
+  if (left & 2) {
+    REAL node = left & 4 ? x[4] + x[5] : x[0] + x[1];
+    total = empty ? node : node + total;
+    empty = 0;
+  }
+  if (left & 4) {
+    REAL node = (x[0] + x[1]) + (x[2] + x[3]);
+    total = empty ? node : node + total;
+    empty = 0;
+  }
+  UNROLL
+  for (int level = 0; level < LEVELS - 3; level++)
+    if ((count >> (level + 3)) & 1) {
+      total = empty ? nodes[level] : nodes[level] + total;
+      empty = 0;
+    }
+  root[column] = total;
+}

@@ -52,7 +52,7 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
   if (i < count) out[i] = x[i] * ((float)mask[i] * scale);
 }
 
-// Attention: a group has QUERIES rows of a head of a sample; qkv (rows, 3D), chances and slopes (samples, H, T, T). Up to the end
+// Attention: a group has QUERIES rows of a head of a sample; qkv (rows, 3D), its queries scaled; chances and slopes (samples, H, T, T). Up to the end
 // of the last column that a group's rows see, chances are 0 after the diagonal, so later products need no mask.
 #define QUERIES 64
 #define WARPS 8
@@ -66,12 +66,12 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
   GLOBAL const float* v = k + D;
 
 // out (T, T), the group's rows = a (T, d) · bᵀ (T, d)
-DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* a, int lda, float scale, GLOBAL const float* b, int ldb, int row0, int end, int T, int d) {
+DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* a, int lda, GLOBAL const float* b, int ldb, int row0, int end, int T, int d) {
   for (int column0 = 0; column0 < end; column0 += QUERIES) {
     float sums[4][4];
     for (int i = 0; i < 4; i++)
       for (int j = 0; j < 4; j++) sums[i][j] = 0.0f;
-    product_SCORES(sums, boards, a, lda, 0, scale, b, ldb, 0, 1.0f, row0, column0, end, end, 0, d);
+    product_SCORES(sums, boards, a, lda, 0, b, ldb, 0, row0, column0, end, end, 0, d);
     for (int i = 0; i < 4; i++)
       for (int j = 0; j < 4; j++) {
         int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(j);
@@ -82,14 +82,14 @@ DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* 
 }
 
 // out (T, d), the rows from row0 = scale · a (T, T), or aᵀ, · b (T, d), over the terms first … last
-DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale, GLOBAL const float* a, int transposed, GLOBAL const float* b, int ldb, float b_scale, int row0, int first, int last, int T, int d) {
+DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale, GLOBAL const float* a, int transposed, GLOBAL const float* b, int ldb, int row0, int first, int last, int T, int d) {
   for (int column0 = 0; column0 < d; column0 += 16 * HEAD_N) {
     float sums[4][HEAD_N], whole[4][HEAD_N];
     for (int term = first; term < last;) {
       int next = min(term / DEPTH * DEPTH + DEPTH, last);
       for (int i = 0; i < 4; i++)
         for (int j = 0; j < HEAD_N; j++) sums[i][j] = 0.0f;
-      product_HEAD(sums, boards, a, T, transposed, 1.0f, b, ldb, 1, b_scale, row0, column0, T, d, term, next);
+      product_HEAD(sums, boards, a, T, transposed, b, ldb, 1, row0, column0, T, d, term, next);
       for (int i = 0; i < 4; i++)
         for (int j = 0; j < HEAD_N; j++) whole[i][j] = term > first ? whole[i][j] + sums[i][j] : sums[i][j];
       term = next;
@@ -106,7 +106,7 @@ KERNEL void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL con
   HEAD_OF_GROUP
   SHARED float board[32 * WARPS];
   GLOBAL float* P = chances + (i64)head * T * T;
-  scores(boards, P, q, 3 * D, scale, k, 3 * D, row0, end, T, d);
+  scores(boards, P, q, 3 * D, k, 3 * D, row0, end, T, d);
   for (int r = LANE / 32; r < QUERIES; r += WARPS) {
     int i = row0 + r, seen = i < T ? i + 1 : 0;
     GLOBAL float* row = P + (i64)i * T;
@@ -122,7 +122,7 @@ KERNEL void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL con
     for (int j = LANE % 32; seen && j < end; j += 32) row[j] = j < seen ? row[j] * share : 0.0f;
   }
   BARRIER;
-  gather(boards, y + (i64)(head / H) * T * D + head % H * d, D, 1.0f, P, 0, v, 3 * D, 1.0f, row0, 0, end, T, d);
+  gather(boards, y + (i64)(head / H) * T * D + head % H * d, D, 1.0f, P, 0, v, 3 * D, row0, 0, end, T, d);
 }
 
 // … and back: the slopes of its scores, and dq.
@@ -131,7 +131,7 @@ KERNEL void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL
   SHARED float board[32 * WARPS];
   GLOBAL const float* P = chances + (i64)head * T * T;
   GLOBAL float* dS = slopes + (i64)head * T * T;
-  scores(boards, dS, dy + (i64)(head / H) * T * D + head % H * d, D, 1.0f, v, 3 * D, row0, end, T, d);
+  scores(boards, dS, dy + (i64)(head / H) * T * D + head % H * d, D, v, 3 * D, row0, end, T, d);
   for (int r = LANE / 32; r < QUERIES; r += WARPS) {
     int i = row0 + r, seen = i < T ? i + 1 : 0;
     i64 at = (i64)i * T;
@@ -141,17 +141,17 @@ KERNEL void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL
     for (int j = LANE % 32; seen && j < end; j += 32) dS[at + j] = j < seen ? P[at + j] * (dS[at + j] - mean) : 0.0f;
   }
   BARRIER;
-  gather(boards, dqkv + (q - qkv), 3 * D, scale, dS, 0, k, 3 * D, 1.0f, row0, 0, end, T, d);
+  gather(boards, dqkv + (q - qkv), 3 * D, scale, dS, 0, k, 3 * D, row0, 0, end, T, d);
 }
 
 // A group has keys: dk and dv, from the queries that looked at them.
 KERNEL void attention_back_columns(GLOBAL float* dqkv, GLOBAL const float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
   HEAD_OF_GROUP
-  GLOBAL const float* P = chances + (i64)head * T * T;
-  GLOBAL const float* dS = slopes + (i64)head * T * T;
-  GLOBAL const float* out = dy + (i64)(head / H) * T * D + head % H * d;
-  gather(boards, dqkv + (k - qkv), 3 * D, 1.0f, dS, 1, q, 3 * D, scale, row0, row0, T, T, d);
-  gather(boards, dqkv + (v - qkv), 3 * D, 1.0f, P, 1, out, D, 1.0f, row0, row0, T, T, d);
+  for (int value = 0; value < 2; value++) {
+    GLOBAL const float* a = (value ? chances : slopes) + (i64)head * T * T;
+    GLOBAL const float* b = value ? dy + (i64)(head / H) * T * D + head % H * d : q;
+    gather(boards, dqkv + ((value ? v : k) - qkv), 3 * D, 1.0f, a, 1, b, value ? D : 3 * D, row0, row0, T, T, d);
+  }
 }
 
 // A warp a row: logits become dloss / dlogits; told: nats, whether it counts, whether the guess was right
@@ -198,16 +198,37 @@ KERNEL void sum_rows(GLOBAL double* rows, GLOBAL const double* told, int units, 
   }
 }
 
-// A group has a row of a unit's token and position gradients: the rows of dx that it stands for, in order.
+// A group has a row of a unit's token and position gradients: the rows of dx that it stands for, in order. Of tokens it looks for
+// them first, as many at once as it has threads.
 KERNEL void embed_backward(GLOBAL float* slots, GLOBAL const float* dx, GLOBAL const int* inputs, int D, int T, int V, int each, int total, long size) {
+  SHARED uchar is_mine[256];
+  SHARED int mine[256];
   int v = GROUP, first = GROUP_Y * each, end = min(first + each, total);
-  for (int e = LANE; e < D; e += GROUP_SIZE) {
-    float sum = 0.0f;
-    if (v < V) {
-      for (int m = first; m < end; m++) if (inputs[m] == v) sum = sum + dx[(i64)m * D + e];
-    } else {
+  GLOBAL float* own = slots + GROUP_Y * size + (i64)v * D;
+  if (v >= V) {
+    for (int e = LANE; e < D; e += GROUP_SIZE) {
+      float sum = 0.0f;
       for (int m = first + v - V; m < end; m += T) sum = sum + dx[(i64)m * D + e];
+      own[e] = sum;
     }
-    slots[GROUP_Y * size + (i64)v * D + e] = sum;
+    return;
+  }
+  for (int begin = first; begin < end; begin += GROUP_SIZE) {
+    int m = begin + LANE, before = 0, found = 0, many = min(GROUP_SIZE, end - begin);
+    is_mine[LANE] = m < end && inputs[m] == v;
+    BARRIER;
+    for (int i = 0; i < many; i++) {
+      before += i < LANE && is_mine[i];
+      found += is_mine[i];
+    }
+    if (is_mine[LANE]) mine[before] = m;
+    BARRIER;
+    for (int e = LANE; e < D; e += GROUP_SIZE) {
+      float sum = begin > first ? own[e] : 0.0f;
+      UNROLL_4
+      for (int i = 0; i < found; i++) sum = sum + dx[(i64)mine[i] * D + e];
+      own[e] = sum;
+    }
+    BARRIER;
   }
 }

@@ -17,7 +17,7 @@ from samebits.families.gpt.weights import Sizes
 from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
 from samebits.gpu.opened import require_single
-from samebits.gpu.products import ADD, SLOPE, SQUARED, Products, Size
+from samebits.gpu.products import Products, Size
 
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 256  # threads; rows of a head that a group of attention has; its threads
@@ -53,8 +53,8 @@ def kernels_for(width: int, device: Gpu) -> Mapping[str, Any]:
     """For heads so wide."""
     columns = 1 if width <= 16 else 2 if width <= 32 else 4  # of a thread, in products of a head's rows
     files = (
-        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 4, 4, 16, 16, 32).part(),
-        Size("HEAD", 4, columns, 16, 16, 32).part(), "families/gpt/gpt.cl",
+        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 4, 4, 16, 16, 16, 2).part(),
+        Size("HEAD", 4, columns, 16, 16, 16, 2).part(), "families/gpt/gpt.cl",
     )  # fmt: skip
     return device.program(files, HEAD_N=columns, **elementary.WORDS)
 
@@ -83,17 +83,14 @@ class Transformer:
     def each_number(self, name: str, array: Any, *args: Any) -> None:
         self.run(name, -(-array.size // THREADS), THREADS, array, *args, array.size)
 
-    def times(self, out: Any, a: Any, matrix: tuple[int, int, int], flags: int = 0, other: Any = None) -> None:
-        """out = a · matrix."""
+    def of(self, matrix: tuple[int, int, int]) -> tuple[Any, tuple[int, int, int]]:
+        """A matrix, and the shape of a product with it."""
         start, inputs, outputs = matrix
-        self.products.times(out, a, self.params[start:], (self.rows, inputs, outputs), flags, other=other)
+        return self.params[start:], (self.rows, inputs, outputs)
 
-    def times_transposed(
-        self, out: Any, a: Any, matrix: tuple[int, int, int], flags: int = 0, other: Any = None
-    ) -> None:
+    def back_of(self, matrix: tuple[int, int, int]) -> tuple[Any, tuple[int, int, int]]:
         start, inputs, outputs = matrix
-        shape = self.rows, outputs, inputs
-        self.products.times(out, a, self.params[start:], shape, flags, transposed=True, other=other)
+        return self.params[start:], (self.rows, outputs, inputs)
 
     def gradient_of(self, slots: Any, a: Any, b: Any, matrix: tuple[int, int, int]) -> None:
         """Every unit's aᵀ · b, in its slot."""
@@ -126,10 +123,10 @@ class Transformer:
     def branch(self, x: Any, a: Any, matrix: tuple[int, int, int], site: int) -> None:
         """x += a · matrix, with dropout."""
         if not self.drop.threshold:
-            self.times(x, a, matrix, ADD)
+            self.products.times(x, a, *self.of(matrix), add=True)
             return
         made = self.memory("dn", self.z.D)
-        self.times(made, a, matrix)
+        self.products.times(made, a, *self.of(matrix))
         self.each_number("add_with_dropout", x, made, self.draw(site), self.drop.scale)
 
     def forward(self) -> Any:
@@ -143,18 +140,18 @@ class Transformer:
         for number, layer in enumerate(weights.layers):
             n1, qkv, y, n2, p, r1, r2, P = self.layer(number)
             self.norm(n1, r1, x)
-            self.times(qkv, n1, layer["qkv"])
+            self.products.scaled(qkv, n1, *self.of(layer["qkv"]), z.D, self.scale)  # queries
             self.attend("attention_forward", y, P, qkv)
             self.branch(x, y, layer["out"], 2 * number + 1)
             self.norm(n2, r2, x)
-            self.times(p, n2, layer["up"], SQUARED, a)
+            self.products.squared(p, a, n2, *self.of(layer["up"]))
             self.branch(x, a, layer["down"], 2 * number + 2)
         nf = x
         if z.final_norm:
             nf = self.memory("nf", z.D)
             self.norm(nf, self.memory("rf", 1), x)
         logits = self.memory("logits", z.V)
-        self.times(logits, nf, weights.head)
+        self.products.times(logits, nf, *self.of(weights.head))
         return logits
 
     def layer(self, number: int) -> tuple[Any, ...]:
@@ -168,7 +165,10 @@ class Transformer:
         told = self.memory("told", 3, np.float64)
         self.run("cross_entropy", self.rows, WARP, logits, told, self.targets, self.z.V)
         columns = rows.shape[1]
-        self.run("sum_rows", -(-self.units // WARP), WARP, rows, told, self.units, self.each, self.rows, columns)
+        self.device.post(
+            self.kernels["sum_rows"], -(-self.units // WARP), WARP, rows, told, self.units, self.each, self.rows,
+            columns, aside=True,
+        )  # fmt: skip
 
     def backward(self, logits: Any, slots: Any) -> None:
         z, weights, drop = self.z, self.weights, self.drop
@@ -177,29 +177,29 @@ class Transformer:
         slopes = self.memory("slopes", z.H * z.T)
         self.gradient_of(slots, nf if z.final_norm else x, logits, weights.head)
         if z.final_norm:
-            self.times_transposed(dn, logits, weights.head)
+            self.products.transposed(dn, logits, *self.back_of(weights.head))
             self.norm_back(dx, dn, nf, self.memory("rf", 1), fresh=True)
         else:
-            self.times_transposed(dx, logits, weights.head)
+            self.products.transposed(dx, logits, *self.back_of(weights.head))
         for number in range(z.L - 1, -1, -1):
             layer, (n1, qkv, y, n2, p, r1, r2, P) = weights.layers[number], self.layer(number)
             branch = dx
             if drop.threshold:
                 branch = x  # the stream itself is no longer needed
                 self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 2), drop.scale)
-            self.times_transposed(da, branch, layer["down"], SLOPE, p)  # p becomes the square again
+            self.products.slope(da, p, branch, *self.back_of(layer["down"]))  # p becomes the square again
             self.gradient_of(slots, p, branch, layer["down"])
             self.gradient_of(slots, n2, da, layer["up"])
-            self.times_transposed(dn, da, layer["up"])
+            self.products.transposed(dn, da, *self.back_of(layer["up"]))
             self.norm_back(dx, dn, n2, r2)
             if drop.threshold:
                 self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 1), drop.scale)
             self.gradient_of(slots, y, branch, layer["out"])
-            self.times_transposed(dn, branch, layer["out"])
+            self.products.transposed(dn, branch, *self.back_of(layer["out"]))
             self.attend("attention_back_rows", dqkv, slopes, dn, P, qkv)
             self.attend("attention_back_columns", dqkv, slopes, dn, P, qkv)
             self.gradient_of(slots, n1, dqkv, layer["qkv"])
-            self.times_transposed(dn, dqkv, layer["qkv"])
+            self.products.transposed(dn, dqkv, *self.back_of(layer["qkv"]))
             self.norm_back(dx, dn, n1, r1)
         if drop.threshold:
             self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)

@@ -1,4 +1,4 @@
-"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in gpu/tile.cl).
+"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in gpu/panel.cl).
 
 Batches differ in size, and launches that come again must not: so kernels run over as many nodes as the largest batch so
 far had, rounded up. Those that are not there have no edges, and nobody reads what is computed for them.
@@ -151,7 +151,7 @@ class Network:
             weights, bias = self.places(layer)
             for kind, (starts, edges) in enumerate(self.edges):
                 self.run("gather_forward", count, x, starts, edges, count, H, W, (1 + kind) * H)
-            self.products.times(out, x, self.params[weights:], (self.nodes, W, H), ldc=width)
+            self.products.times(out, x, self.params[weights:], (self.nodes, W, H), width=width)
             slope = self.memory(f"slope {layer}", H)
             self.run("activate", count, out, slope, self.params[bias:], count, H, width, int(self.sizes.relu))
         weights, bias = self.places(L)
@@ -193,13 +193,13 @@ class Network:
         weights, bias = self.places(L)
         self.products.by_unit(slots, weights, self.x(L)[0], slopes, units, (H, C))
         self.run("column_sums", C, flat[bias:], slopes, units, C, self.size, parts=self.units)
-        self.products.times(dh, slopes, self.params[weights:], (self.nodes, C, H), transposed=True)
+        self.products.transposed(dh, slopes, self.params[weights:], (self.nodes, C, H))
         for layer in range(L - 1, -1, -1):
             (x, _), (weights, bias) = self.x(layer), self.places(layer)
             self.run("scale_by", count, dh, self.memory(f"slope {layer}", H), count)
             self.products.by_unit(slots, weights, x, dh, units, (W, H))
             self.run("column_sums", H, flat[bias:], dh, units, H, self.size, parts=self.units)
-            self.products.times(x, dh, self.params[weights:], (self.nodes, H, W), transposed=True)
+            self.products.transposed(x, dh, self.params[weights:], (self.nodes, H, W))
             self.run("gather_backward", count, dh, x, *self.edges[0], count, H, W, 0)
             for kind, (starts, edges) in enumerate(reversed(self.edges)):
                 self.run("gather_backward", count, dh, x, starts, edges, count, H, W, (1 + kind) * H)
