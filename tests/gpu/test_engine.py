@@ -39,6 +39,14 @@ def test_the_root_is_that_of_the_cpu(gpu, workers, dtype, units, width, cuts):
         assert gpu.download(ours.finish()).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("units", [1, 2, 3, 5, 6, 7, 8, 9, 15, 16, 24, 31, 33, 45])
+def test_all_rows_at_once_have_the_same_root(gpu, workers, units):
+    rows = np.random.default_rng(2).normal(size=(units, 70)).astype(np.float32)
+    wanted = TreeSum(workers, 70, units, np.float32).whole(rows.copy())
+    workers.join()
+    assert gpu.download(gpu.tree_sum(70, units, np.float32).whole(gpu.upload(rows))).tobytes() == wanted.tobytes()
+
+
 def test_nodes_can_be_handed_over(gpu, workers):
     rows = np.random.default_rng(1).normal(size=(13, 40)).astype(np.float32)
     left, right, whole = (gpu.tree_sum(40, 13, np.float32) for _ in range(3))

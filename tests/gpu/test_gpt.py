@@ -2,6 +2,7 @@
 
 import pytest
 
+from samebits.gpu import products
 from tests.gpu.training import check_bits
 
 GENERATED = {"data": "generated"}
@@ -16,3 +17,12 @@ CASES = [
 @pytest.mark.parametrize("more", CASES, ids=range(len(CASES)))
 def test_training_has_the_bits_of_the_cpu(gpu, more):
     check_bits(gpu, "gpt", {**GENERATED, **more})
+
+
+@pytest.mark.parametrize("size", [products.LARGE, products.SQUARE], ids=lambda size: size.name)
+@pytest.mark.parametrize(
+    "more", [{"width": 48, "heads": 3, "layers": 1}, {"width": 10, "layers": 1}], ids=["even", "odd"]
+)
+def test_larger_tiles_have_them_too(gpu, monkeypatch, size, more):
+    monkeypatch.setattr(products, "size_for", lambda *shape: size)
+    check_bits(gpu, "gpt", {**GENERATED, "dropout": 0.0, "batch_size": 2, "context": 19, **more})
