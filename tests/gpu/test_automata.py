@@ -5,6 +5,7 @@ import pytest
 from samebits.config import override
 from samebits.engine.trainer import resolve
 from samebits.families import find_preset, find_task
+from samebits.families.logic_ca import gpu as on_gpu
 from tests.gpu.training import check_bits, trained
 
 CASES = [
@@ -29,3 +30,25 @@ def test_waves_do_not_change_a_bit(gpu):
     config = resolve(family, override(find_preset("checkerboard", "small"), {"ca_steps": 2, "batch_size": 6}))
     parts = override(config, {"micro_batches": 3})
     assert trained(family, parts, gpu) == trained(family, config, gpu)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "there", "back", "low", "chained"),
+    [(32, 32, 16, 3, True), (32, 16, 8, 2, False), (32, 8, 4, 4, True), (64, 4, 16, 0, True), (96, 32, 8, 3, True)],
+)
+def test_whoever_has_which_cells(gpu, monkeypatch, lanes, there, back, low, chained):
+    monkeypatch.setattr(on_gpu, "THERE", (there,))
+    monkeypatch.setattr(on_gpu, "BACK", (back,))
+    monkeypatch.setattr(
+        on_gpu, "fitting", lambda levels, backward, quads, room: on_gpu._plan(levels, backward, low, chained)
+    )
+    on_gpu._way.cache_clear()
+    check_bits(gpu, "checkerboard", {"ca_steps": 2, "lanes": lanes, "height": 7, "width": 9})
+    on_gpu._way.cache_clear()
+
+
+def test_values_outside_the_chip(gpu, monkeypatch):
+    monkeypatch.setattr(on_gpu, "fitting", lambda *_: None)
+    on_gpu._way.cache_clear()
+    check_bits(gpu, "letter", {"ca_steps": 2})
+    on_gpu._way.cache_clear()

@@ -74,7 +74,7 @@ class Cuda:
         self._cupy = package()
         self._device = self._cupy.cuda.Device(number)
         said = self._device.attributes
-        self.threads, self.most = 768, 512  # of a large group, and of those that do its longer half
+        self.threads = 512  # of a large group
         self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
         self._tape: list[tuple[bool, Bundle]] = []
         self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}

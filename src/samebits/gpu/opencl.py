@@ -60,7 +60,7 @@ class OpenCL:
     def __init__(self, device: Any) -> None:
         self._cl = package()
         self.device = device
-        self.threads, self.most = 96, 64  # of a large group, and of those that do its longer half
+        self.threads = 64  # of a large group
         self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)

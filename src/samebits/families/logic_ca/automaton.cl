@@ -1,30 +1,42 @@
-// Rollouts and their gradients (kernels.py), a level of the circuit at a time (levels.py). A tile has CELLS cells, lane l of the
+// Rollouts and their gradients (kernels.py), by a group of threads for some cells of a tile. A tile has CELLS cells, lane l of the
 // tree of its sums the cells l, l + 32, …; a group has SHARE lanes of it, such that they meet first in that tree (at the distances
-// 16, 2 and, if there are eight, 1), and so COUNT cells, four of them a quad. The values of a block lie at its place, quad by quad.
-// Threads work in rounds: in each a thread has four cells of one gate, and what it will need two rounds later is on its way from
-// memory meanwhile. CELLS, SHARE, and IN_ROOM, if values lie on the chip, are words of the compiler's command.
+// 16, 2, 1, 8, as many as it takes), and so COUNT cells, four of them a quad. The values of a block lie at its place, quad by quad.
+// Warps go through rows, pass by pass (passes.py): a slot of QUADS threads has a gate, or readers of a block, a thread a gate's
+// sums. Rows are on their way from memory while others are done. CELLS, SHARE, WARPS, and IN_ROOM, if values lie on the chip, are
+// words of the compiler's command.
 
 #define PARTS (CELLS / 32)
 #define COUNT (SHARE * PARTS)
 #define QUADS (COUNT / 4)
 #define SHARES (32 / SHARE)
-#define AT(place, quad) ((quad) * places + (place))  // in fours
-#define NUMBER(place, i) (4 * AT(place, (i) / 4) + (i) % 4)  // the i-th cell's
+#define SLOTS (32 / QUADS)  // of a warp
+#define SLOT (LANE % 32 / QUADS)
+#define QUAD (LANE % 32 % QUADS)
+#define HAS_SLOT (32 % QUADS == 0 || SLOT < SLOTS)
+#define OWN_SLOT (HAS_SLOT ? SLOT : 0)
+#define NUMBER(place, i) ((place) * COUNT + (i))  // the i-th cell's
+#define FIELD(word, n) ((int)((word) >> (21 * (n))) & 0x1fffff)
 #define KEEPS 0  // what a cell does (data.py)
 #define TAKES 1
 
 #ifdef IN_ROOM
 #define SPACE LOCAL
 #define VALUES room
+#define BOARD_AT (size / 4)
 #else
 #define SPACE GLOBAL
+#define BOARD_AT 0
 #define VALUES ((GLOBAL float4*)memory + (i64)GROUP * (size / 4))
 #endif
 
 // Which cell of the tile the group's i-th is.
 DEVICE int cell_of(int i) {
   int share = GROUP % SHARES, p = i % SHARE, part = i / SHARE;
-#if SHARE == 8
+#if SHARE == 32
+  return i;
+#elif SHARE == 16
+  return 32 * part + (p & 3) + ((p & 4) << 2) + (p & 8) + (share << 2);
+#elif SHARE == 8
   return 32 * part + (p & 3) + ((p >> 2) << 4) + ((share & 1) << 3) + ((share >> 1) << 2);
 #else
   return 32 * part + ((p & 1) << 1) + ((p >> 1) << 4) + (share & 1) + ((share & 2) << 2) + (share & 4);
@@ -32,81 +44,111 @@ DEVICE int cell_of(int i) {
 }
 
 // The inputs, places 0 … of the room; cells past the tile are 0, so that nothing stale is ever summed.
-DEVICE void gather(SPACE float* values, int places, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns) {
+DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns) {
+  UNROLL_4
   for (int i = LANE; i < 9 * channels * COUNT; i += GROUP_SIZE) {
     int cell = cell_of(i % COUNT), row = i / COUNT;
     float found = 0.0f;
     if (cell < count) found = state[(row % channels) * columns + neighbours[(row / channels) * cells + start + cell]];
-    values[NUMBER(row, i % COUNT)] = found;
+    values[i] = found;
   }
-  BARRIER;
-}
-
-DEVICE float4 floats_of(int4 bits) {
-  float4 found;
-  found.x = FLOAT_OF(bits.x);
-  found.y = FLOAT_OF(bits.y);
-  found.z = FLOAT_OF(bits.z);
-  found.w = FLOAT_OF(bits.w);
-  return found;
 }
 
 DEVICE float gate(float4 c, float x, float y) {
   return FMA(FMA(c.w, x, c.z), y, FMA(c.y, x, c.x));
 }
 
-// steps: (rounds, width, 8) places of a, b and the output, whether all must wait after this round, and the bits of the four
-// coefficients. Who has nothing to do writes to a place that nobody reads.
-DEVICE void forward(SPACE float4* values, int places, GLOBAL const int4* steps, int rounds, int width) {
-  int item = LANE / QUADS, quad = LANE % QUADS, own = item < width;
-  GLOBAL const int4* mine = steps + 2 * (own ? item : 0);
-  int4 p0 = mine[0], c0 = mine[1], p1 = p0, c1 = c0, p2 = p0, c2 = c0;
-  if (rounds > 1) { p1 = mine[2 * width]; c1 = mine[2 * width + 1]; }
-  for (int round = 0; round < rounds; round++) {
-    if (round + 2 < rounds) { p2 = mine[2 * width * (round + 2)]; c2 = mine[2 * width * (round + 2) + 1]; }
-    if (own) {
-      float4 c = floats_of(c0), x = values[AT(p0.x, quad)], y = values[AT(p0.y, quad)], out;
-      out.x = gate(c, x.x, y.x);
-      out.y = gate(c, x.y, y.y);
-      out.z = gate(c, x.z, y.z);
-      out.w = gate(c, x.w, y.w);
-      values[AT(p0.z, quad)] = out;
-    }
-    if (p0.w) BARRIER;
-    p0 = p1; c0 = c1; p1 = p2; c1 = c2;
+// A warp's rows of gates, two at once: a, b, out; and their coefficients. They are on their way while others are done: nobody
+// may touch them meanwhile, not even to move them. No row reads what another of the same pass writes.
+typedef struct {
+  int at;
+  u64 row[2];
+  float4 c[2];
+} Gates;
+
+DEVICE void fetch_gates(Gates* own, GLOBAL const u64* rows, GLOBAL const float* coef) {
+  UNROLL
+  for (int k = 0; k < 2; k++) {
+    own->row[k] = rows[own->at + k * SLOTS];
+    own->c[k] = ((GLOBAL const float4*)coef)[own->at + k * SLOTS];
+  }
+  own->at += 2 * SLOTS;
+}
+
+DEVICE void some_gates(Gates* own, SPACE float4* values, GLOBAL const u64* rows, GLOBAL const float* coef, int many) {
+  NO_UNROLL
+  for (int i = 0; i < many; i += 2) {
+    float4 x[2], y[2], out;
+    UNROLL
+    for (int k = 0; k < 2; k++)
+      if (k == 0 || i + k < many) {
+        x[k] = values[FIELD(own->row[k], 0) + QUAD];
+        y[k] = values[FIELD(own->row[k], 1) + QUAD];
+      }
+    UNROLL
+    for (int k = 0; k < 2; k++)
+      if (HAS_SLOT && (k == 0 || i + k < many)) {
+        out.x = gate(own->c[k], x[k].x, y[k].x);
+        out.y = gate(own->c[k], x[k].y, y[k].y);
+        out.z = gate(own->c[k], x[k].z, y[k].z);
+        out.w = gate(own->c[k], x[k].w, y[k].w);
+        values[FIELD(own->row[k], 2) + QUAD] = out;
+      }
+    fetch_gates(own, rows, coef);
   }
 }
 
-// Tables with this step's coefficients in them. rows: a, b, out, number + 1 and, in the sign, whether to wait; into 8 numbers.
-KERNEL void spread_steps(GLOBAL int* steps, GLOBAL const int* rows, GLOBAL const float* coef, int count) {
+// Rows with this step's coefficients. numbers: of gates
+KERNEL void spread_gates(GLOBAL float* found, GLOBAL const int* numbers, GLOBAL const float* coef, int count) {
   int i = GROUP * GROUP_SIZE + LANE;
-  if (i >= count) return;
-  GLOBAL int* own = steps + 8 * i;
-  int which = rows[4 * i + 3], number = (which < 0 ? -which : which) - 1;
-  for (int k = 0; k < 3; k++) own[k] = rows[4 * i + k];
-  own[3] = which < 0;
-  for (int k = 0; k < 4; k++) own[4 + k] = BITS_OF(coef[4 * number + k]);
+  if (i < count) ((GLOBAL float4*)found)[i] = ((GLOBAL const float4*)coef)[numbers[i]];
 }
 
-// rows: reader's adjoint, other input, 2 · number + side, 0; into: the first two, slope = [2] + [3] · other
-KERNEL void spread_readers(GLOBAL int* readers, GLOBAL const int* rows, GLOBAL const float* coef, int count) {
+// which: two of 2 · number + side; into slope = flat + steep · other, twice. −1: a slope of 1
+KERNEL void spread_readers(GLOBAL float* found, GLOBAL const int* which, GLOBAL const float* coef, int count) {
+  int i = GROUP * GROUP_SIZE + LANE;
+  if (i >= count) return;
+  float two[4];
+  for (int k = 0; k < 2; k++) {
+    int one = which[2 * i + k];
+    GLOBAL const float* c = coef + 4 * (one < 0 ? 0 : one / 2);
+    two[2 * k] = one < 0 ? 1.0f : (one & 1) ? c[2] : c[1];
+    two[2 * k + 1] = one < 0 ? 0.0f : c[3];
+  }
+  float4 both;
+  both.x = two[0]; both.y = two[1]; both.z = two[2]; both.w = two[3];
+  ((GLOBAL float4*)found)[i] = both;
+}
+
+// rows: reader's adjoint, other input, 2 · number + side; into: the first two, flat and steep
+KERNEL void spread_chains(GLOBAL int* found, GLOBAL const int* rows, GLOBAL const float* coef, int count) {
   int i = GROUP * GROUP_SIZE + LANE;
   if (i >= count) return;
   int which = rows[4 * i + 2];
   GLOBAL const float* c = coef + 4 * (which / 2);
-  readers[4 * i] = rows[4 * i];
-  readers[4 * i + 1] = rows[4 * i + 1];
-  readers[4 * i + 2] = BITS_OF((which & 1) ? c[2] : c[1]);
-  readers[4 * i + 3] = BITS_OF(c[3]);
+  found[4 * i] = rows[4 * i];
+  found[4 * i + 1] = rows[4 * i + 1];
+  found[4 * i + 2] = BITS_OF((which & 1) ? c[2] : c[1]);
+  found[4 * i + 3] = BITS_OF(c[3]);
 }
 
-// One CA step of every tile. outputs: places; fired: 0 where all cells fire.
-KERNEL void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* steps, int rounds, int width, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, int places, int size, ROOM room) {
+// One CA step of every tile. starts, counts: of a warp's rows; outputs: places; fired: 0 where all cells fire.
+KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const int* counts, int passes, GLOBAL const u64* rows, GLOBAL const float* coef, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, int size, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
-  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start;
-  gather(values, places, state, neighbours, channels, start, count, cells, columns);
-  forward(fours, places, (GLOBAL const int4*)steps, rounds, width);
+  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, warp = LANE / 32;
+  Gates own;
+  own.at = starts[4 * warp] * SLOTS + OWN_SLOT;
+  fetch_gates(&own, rows, coef);
+  gather(values, state, neighbours, channels, start, count, cells, columns);
+  int many = counts[4 * warp];
+  BARRIER;
+  for (int pass = 0; pass < passes; pass++) {
+    int after = counts[4 * (WARPS * (pass + 1 < passes ? pass + 1 : pass) + warp)];
+    some_gates(&own, fours, rows, coef, many);
+    many = after;
+    BARRIER;
+  }
   for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
     int cell = cell_of(i % COUNT), c = i / COUNT;
     if (cell >= count) continue;
@@ -133,19 +175,110 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
   if (LANE == 0) rows[(i64)GROUP * stride] = adds ? rows[(i64)GROUP * stride] + loss : loss;
 }
 
-// The adjoint of four cells of a block: d, and a chain over those who read it, last first; the first of them is `one`.
-DEVICE float4 from_readers(float4 d, SPACE const float4* values, int places, GLOBAL const int4* readers, int4 one, int first, int last, int quad) {
-  UNROLL_4
-  for (int r = first; r < last; r++) {
-    if (r > first) one = readers[r];
-    float4 above = values[AT(one.x, quad)], other = values[AT(one.y, quad)];
-    float flat = FLOAT_OF(one.z), steep = FLOAT_OF(one.w);
-    d.x = FMA(above.x, FMA(steep, other.x, flat), d.x);
-    d.y = FMA(above.y, FMA(steep, other.y, flat), d.y);
-    d.z = FMA(above.z, FMA(steep, other.z, flat), d.z);
-    d.w = FMA(above.w, FMA(steep, other.w, flat), d.w);
+// A warp's rows of blocks, two readers a row: adjoint above, other input, adjoint above; other input, target, what to do. The
+// adjoint of a block is a chain over its readers, last first; what it begins with: nothing (0), its first reader (1), what lies
+// there (2); 3: it goes on.
+#define GOES_ON 3
+#define ENDS 4
+#define IS_INPUT 8  // and leaves for a patch
+
+typedef struct {
+  int at;
+  u64 low[2], high[2];
+  float4 slope[2];
+} Blocks;
+
+DEVICE void fetch_blocks(Blocks* own, GLOBAL const u64* rows, GLOBAL const float* slopes) {
+  UNROLL
+  for (int k = 0; k < 2; k++) {
+    own->low[k] = rows[2 * (own->at + k * SLOTS)];
+    own->high[k] = rows[2 * (own->at + k * SLOTS) + 1];
+    own->slope[k] = ((GLOBAL const float4*)slopes)[own->at + k * SLOTS];
   }
+  own->at += 2 * SLOTS;
+}
+
+DEVICE float4 from_reader(float4 d, float4 above, float4 other, float flat, float steep) {
+  d.x = FMA(above.x, FMA(steep, other.x, flat), d.x);
+  d.y = FMA(above.y, FMA(steep, other.y, flat), d.y);
+  d.z = FMA(above.z, FMA(steep, other.z, flat), d.z);
+  d.w = FMA(above.w, FMA(steep, other.w, flat), d.w);
   return d;
+}
+
+DEVICE void leave(GLOBAL float* patch, float4 d) {
+  patch[cell_of(4 * QUAD)] = d.x;
+  patch[cell_of(4 * QUAD + 1)] = d.y;
+  patch[cell_of(4 * QUAD + 2)] = d.z;
+  patch[cell_of(4 * QUAD + 3)] = d.w;
+}
+
+DEVICE void some_blocks(Blocks* own, SPACE float4* values, GLOBAL const u64* rows, GLOBAL const float* slopes, GLOBAL float* patches, int many) {
+  float4 d;
+  NO_UNROLL
+  for (int i = 0; i < many; i += 2) {
+    float4 above[4], other[4];
+    UNROLL
+    for (int k = 0; k < 2; k++)
+      if (k == 0 || i + k < many) {
+        above[2 * k] = values[FIELD(own->low[k], 0) + QUAD];
+        other[2 * k] = values[FIELD(own->low[k], 1) + QUAD];
+        above[2 * k + 1] = values[FIELD(own->low[k], 2) + QUAD];
+        other[2 * k + 1] = values[FIELD(own->high[k], 0) + QUAD];
+      }
+    UNROLL
+    for (int k = 0; k < 2; k++)
+      if (k == 0 || i + k < many) {
+        int target = FIELD(own->high[k], 1), what = FIELD(own->high[k], 2), begins = what & 3;
+        if (begins < 2) d.x = d.y = d.z = d.w = begins == 1 ? -0.0f : 0.0f;  // −0 + x · y is x · y, rounded
+        if (begins == 2) d = values[target + QUAD];
+        d = from_reader(d, above[2 * k], other[2 * k], own->slope[k].x, own->slope[k].y);
+        d = from_reader(d, above[2 * k + 1], other[2 * k + 1], own->slope[k].z, own->slope[k].w);
+        if (HAS_SLOT && (what & ENDS)) {
+          if (what & IS_INPUT) leave(patches + (i64)target * CELLS, d);
+          else values[target + QUAD] = d;
+        }
+      }
+    fetch_blocks(own, rows, slopes);
+  }
+}
+
+// Inputs that many gates read: their chains lie on the chip, a row a reader: adjoint above, other input, and the bits of flat and
+// steep. chains: (many, 4) first row, last, what it begins with, number of the input; those of a slot: every so many.
+DEVICE void some_chains(SPACE const float4* values, LOCAL const int4* board, GLOBAL const int* chains, int many, GLOBAL float* patches) {
+  for (int chain = LANE / 32 * SLOTS + SLOT; HAS_SLOT && chain < many; chain += WARPS * SLOTS) {
+    int first = chains[4 * chain], last = chains[4 * chain + 1];
+    float4 d;
+    d.x = d.y = d.z = d.w = chains[4 * chain + 2] == 1 ? -0.0f : 0.0f;
+    UNROLL_4
+    for (int r = first; r < last; r++) {
+      int4 row = board[r];
+      d = from_reader(d, values[row.x + QUAD], values[row.y + QUAD], FLOAT_OF(row.z), FLOAT_OF(row.w));
+    }
+    leave(patches + (i64)chains[4 * chain + 3] * CELLS, d);
+  }
+}
+
+// A warp's rows of sums, a gate a thread: a, b, the adjoint, of eight lanes (or four) of an entry. into: 16 · where they go + what
+// to do: begin, fold the lanes, add what was folded before, store.
+#define BEGIN 1
+#define FOLD 2
+#define ADD 4
+#define STORE 8
+
+typedef struct {
+  int at;
+  u64 row[4];
+  int into[4];
+} Sums;
+
+DEVICE void fetch_sums(Sums* own, GLOBAL const u64* rows, GLOBAL const int* intos) {
+  UNROLL
+  for (int k = 0; k < 4; k++) {
+    own->row[k] = rows[own->at + 32 * k];
+    own->into[k] = intos[own->at + 32 * k];
+  }
+  own->at += 4 * 32;
 }
 
 // Four sums of a gate, of the cells in a quad each
@@ -165,47 +298,69 @@ DEVICE void add_up(float4* t, float4 d, float4 x, float4 y, int begin) {
   }
 }
 
-// The SHARE lanes of one sum, in the order in which they meet.
-DEVICE float fold_share(float4 t, float4 u) {
-#if SHARE == 8
-  return ((t.x + u.x) + (t.z + u.z)) + ((t.y + u.y) + (t.w + u.w));
+// The lanes of one sum, in the order in which they meet.
+#if SHARE > 4
+#define FOLDED(t, u) (((t.x + u.x) + (t.z + u.z)) + ((t.y + u.y) + (t.w + u.w)))
 #else
-  return (t.x + t.z) + (t.y + t.w);
+#define FOLDED(t, u) ((t.x + t.z) + (t.y + t.w))
 #endif
-}
 
-// The four sums of a gate over the group's cells. items: a, b, the adjoint, of one channel after the other
-DEVICE float4 sum_gate(SPACE const float4* values, int places, GLOBAL const int4* items, int many) {
-  float4 t[4], u[4], found;
-  for (int item = 0; item < many; item++) {
-    int4 one = items[item];
-    for (int part = 0; part < PARTS; part++) {
-      int quad = part * (SHARE / 4);
-      add_up(t, values[AT(one.z, quad)], values[AT(one.x, quad)], values[AT(one.y, quad)], item + part == 0);
-#if SHARE == 8
-      add_up(u, values[AT(one.z, quad + 1)], values[AT(one.x, quad + 1)], values[AT(one.y, quad + 1)], item + part == 0);
+DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* rows, GLOBAL const int* intos, GLOBAL float4* parts, int many) {
+  float4 t[4], folded;
+#if SHARE > 4
+  float4 u[4];
+  int odd = LANE & 1;  // neighbours begin with the other quad: t + u is u + t
 #endif
-    }
+  NO_UNROLL
+  for (int i = 0; i < many; i += 4) {
+    UNROLL
+    for (int k = 0; k < 4; k++)
+      if (k == 0 || i + k < many) {
+        int a = FIELD(own->row[k], 0), b = FIELD(own->row[k], 1), d = FIELD(own->row[k], 2), into = own->into[k];
+#if SHARE > 4
+        add_up(t, values[d + odd], values[a + odd], values[b + odd], into & BEGIN);
+        add_up(u, values[d + 1 - odd], values[a + 1 - odd], values[b + 1 - odd], into & BEGIN);
+#else
+        add_up(t, values[d], values[a], values[b], into & BEGIN);
+#endif
+        if (into & FOLD) {
+          float4 sum;
+          sum.x = FOLDED(t[0], u[0]);
+          sum.y = FOLDED(t[1], u[1]);
+          sum.z = FOLDED(t[2], u[2]);
+          sum.w = FOLDED(t[3], u[3]);
+          if (into & ADD) {
+            sum.x = folded.x + sum.x;
+            sum.y = folded.y + sum.y;
+            sum.z = folded.z + sum.z;
+            sum.w = folded.w + sum.w;
+          }
+          folded = sum;
+          if (into & STORE) parts[into >> 4] = sum;
+        }
+      }
+    fetch_sums(own, rows, intos);
   }
-#if SHARE != 8
-  for (int k = 0; k < 4; k++) u[k] = t[k];
-#endif
-  found.x = fold_share(t[0], u[0]);
-  found.y = fold_share(t[1], u[1]);
-  found.z = fold_share(t[2], u[2]);
-  found.w = fold_share(t[3], u[3]);
-  return found;
 }
 
 // The way back of one CA step: from the gradients of the next state to those of the cell's inputs, and the gates' sums over the
-// group's cells (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it. The first `most`
-// threads have blocks, level by level down to the inputs; meanwhile the others sum up the gates of the level above.
-// blocks: (rounds, width, 4) first reader, last, place of the adjoint (−1 − an input's number; or where nobody reads), what it
-// begins with: nothing (0), its first reader (1), what lies there (2). levels: (depth + 1, 4) rounds and gates of each, in order.
-KERNEL void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* steps, int rounds, int forward_width, GLOBAL const int* blocks, int width, int most, GLOBAL const int* levels, int depth, GLOBAL const int* gates, GLOBAL const int* items, GLOBAL const int* readers, int outputs_at, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int places, int size, int count_gates, int last, int judged, ROOM room) {
+// group's cells (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it.
+KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const int* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* into, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int count_gates, int last, int judged, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
-  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels;
+  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels, warp = LANE / 32;
+  Gates forth;
+  Blocks back;
+  Sums sum;
+  forth.at = starts[4 * warp] * SLOTS + OWN_SLOT;
+  back.at = starts[4 * warp + 1] * SLOTS + OWN_SLOT;
+  sum.at = starts[4 * warp + 2] * 32 + LANE % 32;
+  fetch_gates(&forth, gates, coef);
+  fetch_blocks(&back, blocks, slopes);
+  fetch_sums(&sum, sums, into);
+  LOCAL float4* board = (LOCAL float4*)room + BOARD_AT;
+  for (int i = LANE; i < many_readers; i += GROUP_SIZE) SEND_FOUR(board + i, readers + 4 * i);
+  END_OF_LOT;
   for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
     int cell = cell_of(i % COUNT), c = i / COUNT, column = start + cell;
     float total = 0.0f;
@@ -226,58 +381,36 @@ KERNEL void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL con
         if (does != TAKES) total = 0.0f;
       }
     }
-    values[NUMBER(outputs_at + c, i % COUNT)] = total;
+    values[NUMBER(inputs + c, i % COUNT)] = total;
   }
-  gather(values, places, state, neighbours, channels, start, count, cells, columns);
-  forward(fours, places, (GLOBAL const int4*)steps, rounds, forward_width);
-  GLOBAL const int4* read_by = (GLOBAL const int4*)readers;
-  GLOBAL const int4* level_of = (GLOBAL const int4*)levels;
+  for (int i = LANE; i < COUNT; i += GROUP_SIZE) values[NUMBER(inputs + channels + 1, i)] = -0.0f;
+  gather(values, state, neighbours, channels, start, count, cells, columns);
+  GLOBAL const int4* rows_of = (GLOBAL const int4*)counts + warp;
   GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * count_gates;
-  int quad = LANE % QUADS, item = LANE / QUADS, works = LANE < most && item < width, round = 0;
-  GLOBAL const int4* mine = (GLOBAL const int4*)blocks + (works ? item : 0);
-  int4 b0 = mine[0], b1 = mine[width], b2 = b1, now = level_of[0], after;
-  int4 r0 = read_by[b0.x], r1;
-  for (int level = 0; level <= depth; level++) {
-    after = level_of[level < depth ? level + 1 : depth];
-    if (LANE < most) {
-      for (; round < now.x; round++) {
-        b2 = mine[width * (round + 2)];
-        r1 = read_by[b1.x];
-        if (works) {
-          float4 d;
-          d.x = d.y = d.z = d.w = b0.w == 1 ? -0.0f : 0.0f;  // −0 + x · y is x · y, rounded
-          if (b0.w == 2) d = fours[AT(b0.z, quad)];
-          d = from_readers(d, fours, places, read_by, r0, b0.x, b0.y, quad);
-          if (b0.z >= 0) {
-            fours[AT(b0.z, quad)] = d;
-          } else {
-            GLOBAL float* patch = patches + ((i64)tile * inputs - 1 - b0.z) * CELLS;
-            patch[cell_of(4 * quad)] = d.x;
-            patch[cell_of(4 * quad + 1)] = d.y;
-            patch[cell_of(4 * quad + 2)] = d.z;
-            patch[cell_of(4 * quad + 3)] = d.w;
-          }
-        }
-        b0 = b1; b1 = b2; r0 = r1;
-      }
-    } else {
-      for (int g = now.y + LANE - most; g < now.z; g += GROUP_SIZE - most)
-        own[g] = sum_gate(fours, places, (GLOBAL const int4*)items + gates[4 * g], gates[4 * g + 1]);
-    }
-    now = after;
+  GLOBAL float* patch = patches + (i64)tile * inputs * CELLS;
+  int4 many = rows_of[0];
+  WAIT_FOR_LOT(0);
+  BARRIER;
+  for (int pass = 0; pass < passes; pass++) {
+    int4 after = rows_of[WARPS * (pass + 1 < passes ? pass + 1 : pass)];
+    if (pass == passes - 1) some_chains(fours, (LOCAL const int4*)board, chains, many_chains, patch);
+    some_blocks(&back, fours, blocks, slopes, patch, many.y);
+    some_gates(&forth, fours, gates, coef, many.x);
+    some_sums(&sum, fours, sums, into, own, many.z);
+    many = after;
     BARRIER;
   }
 }
 
 // sums (tiles, gates, 4) of a step: those of a tile's shares, in the order of the tree; added to those of later steps.
-KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* gates, int count_gates, int last) {
+KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int count_gates, int last) {
   int i = GROUP * GROUP_SIZE + LANE, g = i / 4, k = i % 4;
   if (g >= count_gates) return;
   float s[SHARES];
   for (int j = 0; j < SHARES; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES + j) * count_gates + g) + k];
   for (int n = SHARES / 2; n > 0; n /= 2)
     for (int j = 0; j < n; j++) s[j] = s[2 * j] + s[2 * j + 1];
-  i64 at = 4 * ((i64)GROUP_Y * count_gates + gates[4 * g + 2]) + k;
+  i64 at = 4 * ((i64)GROUP_Y * count_gates + order[g]) + k;
   sums[at] = (last ? 0.0f : sums[at]) + s[0];
 }
 

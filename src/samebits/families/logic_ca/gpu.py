@@ -1,4 +1,4 @@
-"""The automata on a GPU: a group of threads has cells of a tile, and does the circuit level by level (automaton.cl)."""
+"""The automata on a GPU: a group of threads has cells of a tile, and does the circuit pass by pass (automaton.cl)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
-from samebits.families.logic_ca.levels import (
-    Backward,
-    Levels,
-    Rounds,
-    backward_rounds,
-    forward_rounds,
-    levels_of,
-)
+from samebits.families.logic_ca.levels import ById, levels_of
+from samebits.families.logic_ca.passes import WARP, Plan, Tables, Team, backward_plan, cuts, forward_plan, laid_out
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
@@ -30,36 +24,54 @@ OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
 AUTOMATON = LANES, "families/logic_ca/automaton.cl"
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
-WARP = 32
+THERE, BACK = (32, 16, 8, 4), (16, 8, 4)  # lanes of a tile that a group may have
+FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 
 
-class Share(NamedTuple):
-    """How many of the 32 lanes of a tile a group has, places of a number a cell, and whether they are on the chip."""
+class Way(NamedTuple):
+    """There, or there and back: who does it, from which tables, and whether values are on the chip."""
 
-    lanes: int
-    places: int
-    quads: int
+    team: Team
+    tables: Tables
     inside: bool
 
     @property
     def floats(self) -> int:
-        return 4 * self.places * self.quads
+        return 4 * self.tables.places * self.team.quads
+
+    @property
+    def room(self) -> int:
+        """Bytes on the chip: values, if they are there, and the readers of chains."""
+        return 16 + 4 * self.floats * self.inside + 4 * self.tables.readers.size
 
 
-def share_of(places: int, lanes: int, units: int, device: Gpu) -> Share:
-    """As many lanes as there is room for and still groups for everybody."""
-    backend = device.backend
-    shares = [Share(share, places, share * lanes // WARP // 4, True) for share in (8, 4)]
-    fits = [share for share in shares if 4 * share.floats <= backend.room]
-    if not fits:
-        return shares[0]._replace(inside=False)
-    return next((share for share in fits if units * WARP // share.lanes >= backend.busy), fits[-1])
+@lru_cache(maxsize=64)
+def _plan(levels: ById, back: bool, low: int, chained: bool) -> Plan:
+    return backward_plan(levels.one, low, chained) if back else forward_plan(levels.one)
 
 
-def threads_for(share: Share, device: Gpu) -> int:
-    """Of a group on the way back: with eight lanes they need more registers each."""
-    backend = device.backend
-    return int(backend.threads if share.lanes < 8 else (backend.threads + backend.most) // 2)
+def fitting(levels: ById, back: bool, quads: int, room: int) -> Plan | None:
+    """With as few levels computed twice as so many quads of cells have room for; with chains apart, if they can be."""
+    for chained in (True, False) if back else (False,):
+        for low in cuts(levels.one) if back else range(1):
+            plan = _plan(levels, back, low, chained)
+            readers = sum(len(some) for _, _, some in plan.chains)
+            if 16 * (quads * (plan.most + FIXED) + readers + 1) <= room:
+                return plan
+    return None
+
+
+@lru_cache(maxsize=16)
+def _way(levels: ById, back: bool, lanes: int, units: int, room: int, busy: int, threads: int) -> Way:
+    """As many lanes of a tile a group as there is room for and still groups for everybody."""
+    teams = [Team(share, share * lanes // WARP // 4, threads // WARP) for share in (BACK if back else THERE)]
+    found = [(team, fitting(levels, back, team.quads, room)) for team in teams if team.quads <= WARP]
+    fits = [(team, plan) for team, plan in found if plan is not None]
+    if fits:
+        team, plan = next((one for one in fits if units * WARP // one[0].lanes >= busy), fits[-1])
+    else:
+        team, plan = teams[-1], _plan(levels, back, 0, False)
+    return Way(team, laid_out(levels.one, plan, team, back), bool(fits))
 
 
 @lru_cache(maxsize=8)
@@ -69,46 +81,6 @@ def _narrowed(content: bytes, shape: tuple[int, ...]) -> Array:
 
 def _narrow(places: Array) -> Array:
     return _narrowed(np.ascontiguousarray(places, np.int64).tobytes(), places.shape)
-
-
-class _ById:
-    """Levels as a key: the same circuit has the same object."""
-
-    def __init__(self, one: Levels) -> None:
-        self.one = one
-
-    def __hash__(self) -> int:
-        return id(self.one)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.one is self.one
-
-
-class Tables(NamedTuple):
-    """A circuit for groups of a device: where its numbers lie, and who computes them when."""
-
-    forth: Share
-    back: Share
-    there: Rounds
-    again: Rounds  # with a place for every block
-    returns: Backward
-    outputs: Array
-    adjoints_at: int
-
-
-@lru_cache(maxsize=8)
-def _tables(known: _ById, forth: Share, back: Share, threads: int, blocks: int) -> Tables:
-    """`blocks`: threads that have blocks on the way back."""
-    levels: Levels = known.one
-    return Tables(
-        forth,
-        back,
-        forward_rounds(levels, levels.places, levels.room, blocks // forth.quads),
-        forward_rounds(levels, np.arange(levels.blocks), levels.blocks, threads // back.quads),
-        backward_rounds(levels, levels.blocks + 1, levels.blocks, blocks // back.quads),
-        np.ascontiguousarray(levels.places[levels.outputs], np.int32),
-        levels.blocks + 1,
-    )
 
 
 class Run:
@@ -148,59 +120,61 @@ class Run:
 
     def load(self) -> None:
         """Tables and programs: what only a recording needs."""
-        config, table, plan, backend = self.config, self.scratch.constant, self.plan, self.device.backend
-        self.levels = levels = levels_of(config, self._wires)
-        forth = share_of(levels.room + 1, config.lanes, plan.units, self.device)
-        back = share_of(levels.blocks + 1 + levels.adjoint_room, config.lanes, plan.units, self.device)
-        self.threads = threads_for(back, self.device)
-        self.laid = laid = _tables(_ById(levels), forth, back, self.threads, backend.most)
-        self.tables = {
-            "there": table("there", laid.there.steps),
-            "again": table("again", laid.again.steps),
-            "blocks": table("blocks", laid.returns.blocks),
-            "levels": table("levels", laid.returns.levels),
-            "items": table("items", laid.returns.items),
-            "outputs": table("outputs", laid.outputs),
-            "gates": table("gates", levels.gates),
-            "readers": table("readers", laid.returns.readers),
-        }
+        config, table, plan = self.config, self.scratch.constant, self.plan
+        self.there, self.back = self.way(back=False), self.way(back=True)
         self.neighbours = table("neighbours", neighbour_columns(*self._shape))
         self.seats = table("seats", _narrow(seats(plan, *self._shape, self.channels, config.lanes)))
         self.tiles = table("tiles", _narrow(plan.tiles))
 
-    def program(self, share: Share) -> Any:
-        inside = {"IN_ROOM": 1} if share.inside else {}
-        words = {"CELLS": self.config.lanes, "SHARE": share.lanes, "MOST_THREADS": threads_for(share, self.device)}
+    def way(self, back: bool) -> Way:
+        config, backend = self.config, self.device.backend
+        levels = ById(levels_of(config, self._wires))
+        return _way(levels, back, config.lanes, self.plan.units, backend.room, backend.busy, backend.threads)
+
+    def table(self, way: Way, name: str) -> Any:
+        return self.scratch.constant(name, getattr(way.tables, name))
+
+    def program(self, way: Way) -> Any:
+        inside = {"IN_ROOM": 1} if way.inside else {}
+        words = {"CELLS": self.config.lanes, "SHARE": way.team.lanes, "WARPS": way.team.warps}
         return self.device.program(AUTOMATON, **words, **inside)
 
-    def post(self, share: Share, name: str, threads: int, *args: Any) -> None:
+    def post(self, way: Way, name: str, *args: Any) -> None:
         """A kernel that has groups for all shares of all tiles."""
-        groups, room = self.plan.units * WARP // share.lanes, 4 * share.floats if share.inside else 16
-        self.device.post(self.program(share)[name], groups, threads, *args, shared=room)
+        groups = self.plan.units * WARP // way.team.lanes
+        self.device.post(self.program(way)[name], groups, WARP * way.team.warps, *args, shared=way.room)
 
-    def memory(self, share: Share) -> Any:
+    def memory(self, way: Way) -> Any:
         """Of all groups, where it is not on the chip."""
-        size = 1 if share.inside else self.plan.units * WARP // share.lanes * share.floats
+        size = 1 if way.inside else self.plan.units * WARP // way.team.lanes * way.floats
         return self.scratch.buffer("memory", (size,), np.float32)
 
     def each(self, name: str, count: int, *args: Any) -> None:
-        self.device.post(self.program(self.laid.forth)[name], -(-count // THREADS), THREADS, *args, count)
+        self.device.post(self.program(self.there)[name], -(-count // THREADS), THREADS, *args, count)
 
     def coefficients(self, mode: int) -> tuple[Any, Any]:
-        """Of all gates, and their chances; and the entries' tables with them."""
+        """Of all gates, and their chances; and in the order of the rows on the way there."""
         coef = self.scratch.buffer("coefficients", (self.count, 4), np.float32)
         chances = self.scratch.buffer("chances", (self.count, 16), np.float32)
         kernel = self.device.program(GATES, **elementary.WORDS)["coefficients"]
         self.device.post(
             kernel, -(-self.count // THREADS), THREADS, coef, chances, self.params, self.hard, self.count, mode
         )
-        self.steps = self.spread("spread_steps", "there", 8, coef)
+        self.rows = self.spread("there", "spread_gates", self.there, "numbers", coef)
         return coef, chances
 
-    def spread(self, kernel: str, name: str, width: int, coef: Any) -> Any:
-        table = self.tables[name]
-        found = self.scratch.buffer(f"{name} with coefficients", (len(table), width), np.int32)
-        self.each(kernel, len(table), found, table, coef)
+    def spread(self, name: str, kernel: str, way: Way, which: str, coef: Any) -> Any:
+        """Coefficients for rows, four numbers each."""
+        table, count = self.table(way, which), int(np.prod(getattr(way.tables, which).shape[:2]))
+        found = self.scratch.buffer(f"coefficients {name}", (4 * count,), np.float32)
+        self.each(kernel, count, found, table, coef)
+        return found
+
+    def chains(self, way: Way, coef: Any) -> Any:
+        count = len(way.tables.readers)
+        found = self.scratch.buffer("chains", (4 * count,), np.int32)
+        if count:
+            self.each("spread_chains", count, found, self.table(way, "readers"), coef)
         return found
 
     def fired(self, t: int) -> tuple[Any, int]:
@@ -212,32 +186,32 @@ class Run:
         self.each("clear", states.size, states)
 
     def step(self, following: Any, state: Any, t: int) -> None:
-        laid, tables = self.laid, self.tables
+        way = self.there
+        starts, counts, gates, outputs = (self.table(way, name) for name in ("starts", "counts", "gates", "outputs"))
         self.post(
-            laid.forth, "forward_step", self.device.backend.most, following, state, self.memory(laid.forth), self.steps,
-            laid.there.many, laid.there.width, tables["outputs"], self.neighbours, self.tiles, *self.fired(t),
-            self.channels, self.grid, self.cells, self.columns, laid.forth.places, laid.forth.floats,
+            way, "forward_step", following, state, self.memory(way), starts, counts, len(way.tables.counts), gates,
+            self.rows, outputs, self.neighbours, self.tiles, *self.fired(t), self.channels, self.grid, self.cells,
+            self.columns, way.floats,
         )  # fmt: skip
 
     def errors(self, rows: Any, stride: int, state: Any, adds: bool) -> None:
         self.device.post(
-            self.program(self.laid.forth)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
+            self.program(self.there)["squared_errors"], self.plan.units, WARP, rows, stride, state, self.targets,
             self.tiles, self.goals, self.columns, int(adds),
         )  # fmt: skip
 
     def gradient(self, slots: Any, losses: Any) -> Any:
         """Forward, keeping every state; then backward, a launch a CA step. The gates' chances."""
-        steps, scratch, tables, units = self.config.ca_steps, self.scratch, self.tables, self.plan.units
+        steps, scratch, units, way = self.config.ca_steps, self.scratch, self.plan.units, self.back
         states = scratch.buffer("states", (steps, self.channels, self.columns), np.float32)
         patch = POSITIONS * self.channels * self.config.lanes
         patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
         passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
-        laid, backend = self.laid, self.device.backend
         both = [
-            scratch.buffer(f"parts {half}", (units * WARP // laid.back.lanes, self.count, 4), np.float32)
+            scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, self.count, 4), np.float32)
             for half in range(2)
         ]
-        memory = self.memory(laid.back)
+        memory = self.memory(way)
         self.begin(states)
         for half in range(2):
             self.each("clear", patch, patches[half][units])  # of the cell outside
@@ -245,26 +219,28 @@ class Run:
         trail = [self.start, *(states[t] for t in range(steps))]
         for t in range(steps):
             self.step(trail[t + 1], trail[t], t)
-        counts = judged(self.config)
+        judging = judged(self.config)
         for t in reversed(range(steps)):
-            if counts[t]:
+            if judging[t]:
                 self.errors(losses, 1, trail[t + 1], adds=t < steps - 1)
-        again = self.spread("spread_steps", "again", 8, coef)
-        readers = self.spread("spread_readers", "readers", 4, coef)
+        rows = self.spread("back", "spread_gates", way, "numbers", coef)
+        slopes = self.spread("slopes", "spread_readers", way, "which", coef)
+        readers = self.chains(way, coef)
+        starts, counts, gates = (self.table(way, name) for name in ("starts", "counts", "gates"))
+        blocks, sums, into, order = (self.table(way, name) for name in ("blocks", "sums", "into", "order"))
         for t in range(steps - 1, -1, -1):
             now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
             parts = both[now]
             self.post(
-                laid.back, "backward_step", self.threads, parts, patches[now], patches[after], passed[now],
-                passed[after], trail[t + 1], trail[t], memory, again, laid.again.many, laid.again.width,
-                tables["blocks"], laid.returns.width, backend.most, tables["levels"], self.levels.depth,
-                tables["gates"], tables["items"], readers, laid.adjoints_at, self.neighbours, self.seats, self.targets,
-                self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells, self.columns,
-                laid.back.places, laid.back.floats, self.count, last, int(counts[t]),
+                way, "backward_step", parts, patches[now], patches[after], passed[now], passed[after], trail[t + 1],
+                trail[t], memory, starts, counts, len(way.tables.counts), gates, rows, blocks, slopes, sums, into,
+                self.table(way, "chains"), len(way.tables.chains), readers, len(way.tables.readers), self.neighbours,
+                self.seats, self.targets, self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells,
+                self.columns, way.floats, self.count, last, int(judging[t]),
             )  # fmt: skip
             self.device.post(
-                self.program(laid.back)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts,
-                tables["gates"], self.count, last, aside=True,
+                self.program(way)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts, order,
+                self.count, last, aside=True,
             )  # fmt: skip
         return chances
 
