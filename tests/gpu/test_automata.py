@@ -40,7 +40,7 @@ def test_whoever_has_which_cells(gpu, monkeypatch, lanes, there, back, low, chai
     monkeypatch.setattr(on_gpu, "THERE", (there,))
     monkeypatch.setattr(on_gpu, "BACK", (back,))
     monkeypatch.setattr(
-        on_gpu, "fitting", lambda levels, backward, quads, room: on_gpu._plan(levels, backward, low, chained)
+        on_gpu, "fitting", lambda levels, backward, team, room: on_gpu._plan(levels, backward, low, chained)
     )
     on_gpu._way.cache_clear()
     check_bits(gpu, "checkerboard", {"ca_steps": 2, "lanes": lanes, "height": 7, "width": 9})

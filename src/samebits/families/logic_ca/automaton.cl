@@ -12,6 +12,7 @@
 #define SLOTS (32 / QUADS)  // of a warp
 #define SLOT (LANE % 32 / QUADS)
 #define QUAD (LANE % 32 % QUADS)
+#define PAIRS (SHARE < 8 ? 1 : SHARE / 8)  // of quads, whose sums are folded first
 #define HAS_SLOT (32 % QUADS == 0 || SLOT < SLOTS)
 #define OWN_SLOT (HAS_SLOT ? SLOT : 0)
 #define NUMBER(place, i) ((place) * COUNT + (i))  // the i-th cell's
@@ -133,7 +134,7 @@ KERNEL void spread_chains(GLOBAL int* found, GLOBAL const int* rows, GLOBAL cons
 }
 
 // One CA step of every tile. starts, counts: of a warp's rows; outputs: places; fired: 0 where all cells fire.
-KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const int* counts, int passes, GLOBAL const u64* rows, GLOBAL const float* coef, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, int size, ROOM room) {
+KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* rows, GLOBAL const float* coef, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, int size, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
   int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, warp = LANE / 32;
@@ -141,12 +142,11 @@ KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const f
   own.at = starts[4 * warp] * SLOTS + OWN_SLOT;
   fetch_gates(&own, rows, coef);
   gather(values, state, neighbours, channels, start, count, cells, columns);
-  int many = counts[4 * warp];
+  LOCAL u64* many = (LOCAL u64*)(room + BOARD_AT);
+  for (int i = LANE; i < passes * WARPS; i += GROUP_SIZE) many[i] = counts[i];
   BARRIER;
   for (int pass = 0; pass < passes; pass++) {
-    int after = counts[4 * (WARPS * (pass + 1 < passes ? pass + 1 : pass) + warp)];
-    some_gates(&own, fours, rows, coef, many);
-    many = after;
+    some_gates(&own, fours, rows, coef, FIELD(many[pass * WARPS + warp], 0));
     BARRIER;
   }
   for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
@@ -191,8 +191,9 @@ typedef struct {
 DEVICE void fetch_blocks(Blocks* own, GLOBAL const u64* rows, GLOBAL const float* slopes) {
   UNROLL
   for (int k = 0; k < 2; k++) {
-    own->low[k] = rows[2 * (own->at + k * SLOTS)];
-    own->high[k] = rows[2 * (own->at + k * SLOTS) + 1];
+    int4 row = ((GLOBAL const int4*)rows)[own->at + k * SLOTS];
+    own->low[k] = (u64)(u32)row.y << 32 | (u32)row.x;
+    own->high[k] = (u64)(u32)row.w << 32 | (u32)row.z;
     own->slope[k] = ((GLOBAL const float4*)slopes)[own->at + k * SLOTS];
   }
   own->at += 2 * SLOTS;
@@ -259,12 +260,10 @@ DEVICE void some_chains(SPACE const float4* values, LOCAL const int4* board, GLO
   }
 }
 
-// A warp's rows of sums, a gate a thread: a, b, the adjoint, of eight lanes (or four) of an entry. into: 16 · where they go + what
-// to do: begin, fold the lanes, add what was folded before, store.
+// A warp's rows of sums, a gate and eight of its lanes (or four) a thread: a, b, the adjoint, of an entry. into: 4 · where they go
+// + what to do: begin, end.
 #define BEGIN 1
-#define FOLD 2
-#define ADD 4
-#define STORE 8
+#define END 2
 
 typedef struct {
   int at;
@@ -306,10 +305,10 @@ DEVICE void add_up(float4* t, float4 d, float4 x, float4 y, int begin) {
 #endif
 
 DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* rows, GLOBAL const int* intos, GLOBAL float4* parts, int many) {
-  float4 t[4], folded;
+  float4 t[4];
 #if SHARE > 4
   float4 u[4];
-  int odd = LANE & 1;  // neighbours begin with the other quad: t + u is u + t
+  int odd = LANE / PAIRS & 1;  // neighbours begin with the other quad: t + u is u + t
 #endif
   NO_UNROLL
   for (int i = 0; i < many; i += 4) {
@@ -323,20 +322,13 @@ DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* r
 #else
         add_up(t, values[d], values[a], values[b], into & BEGIN);
 #endif
-        if (into & FOLD) {
+        if (into & END) {
           float4 sum;
           sum.x = FOLDED(t[0], u[0]);
           sum.y = FOLDED(t[1], u[1]);
           sum.z = FOLDED(t[2], u[2]);
           sum.w = FOLDED(t[3], u[3]);
-          if (into & ADD) {
-            sum.x = folded.x + sum.x;
-            sum.y = folded.y + sum.y;
-            sum.z = folded.z + sum.z;
-            sum.w = folded.w + sum.w;
-          }
-          folded = sum;
-          if (into & STORE) parts[into >> 4] = sum;
+          parts[into >> 2] = sum;
         }
       }
     fetch_sums(own, rows, intos);
@@ -344,8 +336,8 @@ DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* r
 }
 
 // The way back of one CA step: from the gradients of the next state to those of the cell's inputs, and the gates' sums over the
-// group's cells (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it.
-KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const int* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* into, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int count_gates, int last, int judged, ROOM room) {
+// group's cells, pair by pair (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it.
+KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* into, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int count_gates, int last, int judged, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
   int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels, warp = LANE / 32;
@@ -358,7 +350,9 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
   fetch_gates(&forth, gates, coef);
   fetch_blocks(&back, blocks, slopes);
   fetch_sums(&sum, sums, into);
-  LOCAL float4* board = (LOCAL float4*)room + BOARD_AT;
+  LOCAL float4* board = room + BOARD_AT;
+  LOCAL u64* many = (LOCAL u64*)(board + many_readers);
+  for (int i = LANE; i < passes * WARPS; i += GROUP_SIZE) many[i] = counts[i];
   for (int i = LANE; i < many_readers; i += GROUP_SIZE) SEND_FOUR(board + i, readers + 4 * i);
   END_OF_LOT;
   for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
@@ -385,30 +379,27 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
   }
   for (int i = LANE; i < COUNT; i += GROUP_SIZE) values[NUMBER(inputs + channels + 1, i)] = -0.0f;
   gather(values, state, neighbours, channels, start, count, cells, columns);
-  GLOBAL const int4* rows_of = (GLOBAL const int4*)counts + warp;
-  GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * count_gates;
+  GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * PAIRS * count_gates;
   GLOBAL float* patch = patches + (i64)tile * inputs * CELLS;
-  int4 many = rows_of[0];
   WAIT_FOR_LOT(0);
   BARRIER;
   for (int pass = 0; pass < passes; pass++) {
-    int4 after = rows_of[WARPS * (pass + 1 < passes ? pass + 1 : pass)];
+    u64 some = many[pass * WARPS + warp];
     if (pass == passes - 1) some_chains(fours, (LOCAL const int4*)board, chains, many_chains, patch);
-    some_blocks(&back, fours, blocks, slopes, patch, many.y);
-    some_gates(&forth, fours, gates, coef, many.x);
-    some_sums(&sum, fours, sums, into, own, many.z);
-    many = after;
+    some_blocks(&back, fours, blocks, slopes, patch, FIELD(some, 1));
+    some_gates(&forth, fours, gates, coef, FIELD(some, 0));
+    some_sums(&sum, fours, sums, into, own, FIELD(some, 2));
     BARRIER;
   }
 }
 
-// sums (tiles, gates, 4) of a step: those of a tile's shares, in the order of the tree; added to those of later steps.
+// sums (tiles, gates, 4) of a step: those of a tile's shares and their pairs, in the order of the tree; added to those of later steps.
 KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int count_gates, int last) {
   int i = GROUP * GROUP_SIZE + LANE, g = i / 4, k = i % 4;
   if (g >= count_gates) return;
-  float s[SHARES];
-  for (int j = 0; j < SHARES; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES + j) * count_gates + g) + k];
-  for (int n = SHARES / 2; n > 0; n /= 2)
+  float s[SHARES * PAIRS];
+  for (int j = 0; j < SHARES * PAIRS; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES * PAIRS + j) * count_gates + g) + k];
+  for (int n = SHARES * PAIRS / 2; n > 0; n /= 2)
     for (int j = 0; j < n; j++) s[j] = s[2 * j] + s[2 * j + 1];
   i64 at = 4 * ((i64)GROUP_Y * count_gates + order[g]) + k;
   sums[at] = (last ? 0.0f : sums[at]) + s[0];

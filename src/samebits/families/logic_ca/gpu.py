@@ -41,8 +41,8 @@ class Way(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Bytes on the chip: values, if they are there, and the readers of chains."""
-        return 16 + 4 * self.floats * self.inside + 4 * self.tables.readers.size
+        """Bytes on the chip: values, if they are there, the readers of chains, and how many rows each pass has."""
+        return 4 * self.floats * self.inside + self.tables.readers.nbytes + self.tables.counts.nbytes
 
 
 @lru_cache(maxsize=64)
@@ -50,13 +50,13 @@ def _plan(levels: ById, back: bool, low: int, chained: bool) -> Plan:
     return backward_plan(levels.one, low, chained) if back else forward_plan(levels.one)
 
 
-def fitting(levels: ById, back: bool, quads: int, room: int) -> Plan | None:
-    """With as few levels computed twice as so many quads of cells have room for; with chains apart, if they can be."""
+def fitting(levels: ById, back: bool, team: Team, room: int) -> Plan | None:
+    """With as few levels computed twice as the team's cells have room for; with chains apart, if they can be."""
     for chained in (True, False) if back else (False,):
         for low in cuts(levels.one) if back else range(1):
             plan = _plan(levels, back, low, chained)
             readers = sum(len(some) for _, _, some in plan.chains)
-            if 16 * (quads * (plan.most + FIXED) + readers + 1) <= room:
+            if 16 * (team.quads * (plan.most + FIXED) + readers) + 8 * len(plan.passes) * team.warps <= room:
                 return plan
     return None
 
@@ -65,7 +65,7 @@ def fitting(levels: ById, back: bool, quads: int, room: int) -> Plan | None:
 def _way(levels: ById, back: bool, lanes: int, units: int, room: int, busy: int, threads: int) -> Way:
     """As many lanes of a tile a group as there is room for and still groups for everybody."""
     teams = [Team(share, share * lanes // WARP // 4, threads // WARP) for share in (BACK if back else THERE)]
-    found = [(team, fitting(levels, back, team.quads, room)) for team in teams if team.quads <= WARP]
+    found = [(team, fitting(levels, back, team, room)) for team in teams if team.quads <= WARP]
     fits = [(team, plan) for team, plan in found if plan is not None]
     if fits:
         team, plan = next((one for one in fits if units * WARP // one[0].lanes >= busy), fits[-1])
@@ -208,7 +208,7 @@ class Run:
         patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
         passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
         both = [
-            scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, self.count, 4), np.float32)
+            scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, way.team.pairs, self.count, 4), np.float32)
             for half in range(2)
         ]
         memory = self.memory(way)

@@ -22,13 +22,13 @@ from samebits.families.logic_ca.levels import GIVEN, Levels
 
 WARP = 32
 GOES_ON, ENDS, IS_INPUT = 3, 4, 8  # rows of blocks: how it begins, or GOES_ON; the last of its rows; (automaton.cl)
-BEGIN, FOLD, ADD, STORE = 1, 2, 4, 8  # rows of sums
+BEGIN, END = 1, 2  # rows of sums
 FIELD = 21  # bits of an address in a row
 TOGETHER = (2, 2, 4)  # rows of gates, of blocks, of sums that are fetched at once; a pass begins with the first of them
 LONG = 8  # an input with more readers has a chain of its own
 NEIGHBOURS = 8  # threads that read at once
 CANDIDATES = 128  # that are looked at for the next slot
-BLOCK_ROW = 2  # what a row of readers costs; other rows 1
+COSTS = (2, 3, 5)  # of a row, about
 Item = tuple[int, ...]
 
 
@@ -42,6 +42,11 @@ class Team(NamedTuple):
     @property
     def slots(self) -> int:
         return WARP // self.quads
+
+    @property
+    def pairs(self) -> int:
+        """Of quads whose cells meet first: a thread sums up one."""
+        return max(1, self.lanes // 8)
 
     @property
     def colours(self) -> int:
@@ -80,13 +85,13 @@ class Tables(NamedTuple):
 
     places: int
     starts: Array  # (warps, 4) first rows: of gates, of blocks, of sums
-    counts: Array  # (passes, warps, 4) rows, likewise
+    counts: Array  # (passes, warps) words: rows, likewise
     gates: Array  # (rows, slots) words
     numbers: Array  # (rows, slots) of gates
     blocks: Array  # (rows, slots, 2) words
     which: Array  # (rows, slots, 2) whose slope: 2 · number + side; −1: nobody's
     sums: Array  # (rows, 32) words
-    into: Array  # (rows, 32) 16 · place of the gate among all + what to do
+    into: Array  # (rows, 32) 4 · place of the gate among all + what to do
     order: Array  # (gates,) numbers by that place
     chains: Array  # (chains, 4) first reader, last, what it begins with, number of the input
     readers: Array  # (readers, 4) adjoint above, other input, 2 · number + side, 0
@@ -232,7 +237,7 @@ class Streams:
         self.warps = warps
 
     def begin(self) -> None:
-        self.counts.append(np.zeros((self.warps, 4), np.int32))
+        self.counts.append(np.zeros((self.warps, 3), np.int64))
         self.load = np.zeros(self.warps, np.int64)
 
     def end(self, fillers: Sequence[list[Item]]) -> None:
@@ -241,7 +246,7 @@ class Streams:
             for rows in kind:
                 rows += [filler] * (-len(rows) % many)
 
-    def add(self, kind: int, lists: Sequence[list[Item]], width: int, filler: Item, cost: int) -> None:
+    def add(self, kind: int, lists: Sequence[list[Item]], width: int, filler: Item) -> None:
         """Lists of rows, as many side by side as a warp takes, to whoever has least to do."""
         for begin in range(0, len(lists), width):
             some = lists[begin : begin + width]
@@ -250,7 +255,7 @@ class Streams:
             padded = [[*one, *[filler] * (depth - len(one))] for one in some] + [[filler] * depth] * (width - len(some))
             self.rows[kind][warp] += [list(row) for row in zip(*padded, strict=True)]
             self.counts[-1][warp, kind] += depth
-            self.load[warp] += cost * depth
+            self.load[warp] += COSTS[kind] * depth
 
     def starts(self) -> Array:
         lengths = np.array([[len(rows) for rows in kind] for kind in self.rows])
@@ -302,17 +307,17 @@ def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
         if t == len(plan.passes) - 1:
             for chain, (_, _, some) in enumerate(chains):
                 warp = chain // team.slots % team.warps
-                streams.load[warp] = max(streams.load[warp], len(some))
-        streams.add(1, block_rows, team.slots, unused_row, BLOCK_ROW)
-        streams.add(0, gate_rows, team.slots, unused_gate, 1)
-        streams.add(2, _sum_rows(one.sums, place, order, team), WARP, unused_sum, 1)
+                streams.load[warp] = max(streams.load[warp], 2 * len(some))
+        streams.add(1, block_rows, team.slots, unused_row)
+        streams.add(2, _sum_rows(one.sums, place, order, len(levels.gates), team), WARP, unused_sum)
+        streams.add(0, gate_rows, team.slots, unused_gate)
         streams.end(fillers)
     gate_table, table, sum_table = (streams.table(kind, filler) for kind, filler in enumerate(fillers))
     quads = team.quads
     ends = np.cumsum([0, *(len(some) for _, _, some in chains)])
     readers = [(int(place[x]) * quads, int(place[y]) * quads, w, 0) for _, _, some in chains for x, y, w in some]
     return Tables(
-        shelf.end, streams.starts(), np.array(streams.counts), _words(gate_table[..., :3] * quads),
+        shelf.end, streams.starts(), _words(np.array(streams.counts)), _words(gate_table[..., :3] * quads),
         np.ascontiguousarray(gate_table[..., 3], np.int32),
         np.stack([_words(table[..., :3] * quads), _words(_with_target(table, quads))], -1),
         np.ascontiguousarray(table[..., 6:], np.int32), _words(sum_table[..., :3]),
@@ -369,27 +374,28 @@ def _block_rows(
     return found
 
 
-def _sum_rows(sums: Sequence[tuple[int, list[Item]]], place: Array, order: list[int], team: Team) -> list[list[Item]]:
-    """Of gates by falling numbers of entries. A row has eight lanes of cells, or the four that there are, of an entry;
-    threads side by side begin with other ones, as the order of two terms does not matter."""
+def _sum_rows(
+    sums: Sequence[tuple[int, list[Item]]], place: Array, order: list[int], count: int, team: Team
+) -> list[list[Item]]:
+    """Of gates by falling numbers of entries, pair by pair of quads. Threads side by side begin with other quads, as
+    the order of two terms does not matter."""
     found: list[list[Item]] = []
-    pairs, parts = max(1, team.lanes // 8), team.quads // (team.lanes // 4)
-    turns = min(NEIGHBOURS, team.quads)
+    parts = team.quads // (team.lanes // 4)
     for many in sorted({len(items) for _, items in sums}, reverse=True):
         alike = [one for one in sums if len(one[1]) == many]
         reads = np.array([place[list(items[0])] for _, items in alike])
-        for index in ordered(reads % team.colours, turns, team.colours):
+        for index in ordered(reads % team.colours, min(2, team.quads), team.colours):
             number, items = alike[index]
-            rows: list[Item] = []
-            turn = (len(found) >> 1) % pairs
-            for nth in range(pairs):
-                for step, (item, part) in enumerate((item, part) for item in items for part in range(parts)):
-                    at = part * (team.lanes // 4) + 2 * (nth ^ turn)
-                    what = BEGIN * (step == 0)
-                    if step == len(items) * parts - 1:
-                        what |= FOLD | ADD * (nth > 0) | STORE * (nth == pairs - 1)
-                    a, b, d = (int(place[one]) * team.quads + at for one in item)
-                    rows.append((a, b, d, len(order) << 4 | what))
+            for pair in range(team.pairs):
+                into = 4 * (pair * count + len(order))
+                rows: list[Item] = []
+                for item in items:
+                    for part in range(parts):
+                        at = part * (team.lanes // 4) + 2 * pair
+                        a, b, d = (int(place[one]) * team.quads + at for one in item)
+                        rows.append((a, b, d, into))
+                rows[0] = (*rows[0][:3], rows[0][3] | BEGIN)
+                rows[-1] = (*rows[-1][:3], rows[-1][3] | END)
+                found.append(rows)
             order.append(number)
-            found.append(rows)
     return found
