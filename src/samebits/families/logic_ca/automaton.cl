@@ -1,7 +1,7 @@
 // Rollouts and their gradients (kernels.py), by a group of threads for some cells of a tile. A tile has CELLS cells, lane l of the
 // tree of its sums the cells l, l + 32, …; a group has SHARE lanes of it, such that they meet first in that tree (at the distances
 // 16, 2, 1, 8, as many as it takes), and so COUNT cells, four of them a quad. The values of a block lie at its place, quad by quad.
-// Warps go through rows, pass by pass (passes.py): a slot of QUADS threads has a gate, or readers of a block, a thread a gate's
+// Warps go through rows, pass by pass (rows.py): a slot of QUADS threads has a gate, or readers of a block, a thread a gate's
 // sums. Rows are on their way from memory while others are done. CELLS, SHARE, WARPS, and IN_ROOM, if values lie on the chip, are
 // words of the compiler's command.
 

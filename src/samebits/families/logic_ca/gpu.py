@@ -14,7 +14,8 @@ from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
 from samebits.families.logic_ca.levels import ById, levels_of
-from samebits.families.logic_ca.passes import WARP, Plan, Tables, Team, backward_plan, cuts, forward_plan, laid_out
+from samebits.families.logic_ca.passes import Plan, backward_plan, cuts, forward_plan
+from samebits.families.logic_ca.rows import WARP, Tables, Team, laid_out
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu

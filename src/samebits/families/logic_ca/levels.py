@@ -1,5 +1,5 @@
 """A cell's circuit in levels, for devices where a group of threads computes one at once: its gates do not read each
-other. passes.py says who computes what, and where it lies."""
+other. passes.py says what is done when."""
 
 from __future__ import annotations
 
