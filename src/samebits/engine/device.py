@@ -27,7 +27,7 @@ class Memory(Protocol):
 
 
 class Sum(Protocol):
-    """Rows summed by the fixed tree (merge.py)."""
+    """Rows summed by the fixed tree (merge.py). Folded: by so many levels, in place, or on a GPU a row a node."""
 
     def start(self, first: int = 0) -> None: ...
     def push(self, rows: Vector, folded: int = 0) -> None: ...

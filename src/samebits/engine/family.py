@@ -63,6 +63,9 @@ class Kernels(NamedTuple):
     # (config, params, merged, gradient out, what `gradient` returned, device); None where slots hold the gradient
     pull_back: Callable[[Any, Any, Any, Any, Any, Any], None] | None = None
     folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
+    # (config, wave): levels that it folds on a GPU, so that slots have a row for every node of that level; with one the
+    # wave begins, and with one it ends
+    nodes: Callable[[Any, Wave], int] | None = None
 
 
 class Metrics(NamedTuple):

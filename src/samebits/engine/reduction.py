@@ -72,19 +72,22 @@ class Reduction:
         return self.device.scratch(OWNER).buffer("losses", (plan.units, 1), np.float64)
 
     def total(
-        self, plan: Plan, width: int, dtype: DTypeLike, compute: Callable[[Wave, Vector], None], folded: int = 0
-    ) -> Vector:
+        self, plan: Plan, width: int, dtype: DTypeLike, compute: Callable[[Wave, Vector], None], folded: int = 0,
+        nodes: Callable[[Wave], int] | None = None,
+    ) -> Vector:  # fmt: skip
         """Post it: compute(wave, rows) fills a row of `width` numbers for every unit; the root of their tree.
 
         With a single wave nothing here waits for the device, unless there are others to wait for as well. `folded`:
-        levels of the tree that `compute` folds itself.
+        levels of the tree that `compute` folds itself. `nodes`: those of a wave whose rows are nodes, not units.
         """
         key = width, plan.units.bit_length(), np.dtype(dtype)
         total, own = self._sum(key), plan.own(self.links)
         total.start(own.start)
         for wave in plan.waves:
             self.device.join()  # what is filled before it is posted must not be in use
-            shape = wave.last_unit - wave.first_unit, width
+            if nodes:
+                folded = nodes(wave)
+            shape = wave.last_unit - wave.first_unit >> (folded if nodes else 0), width
             rows = self.device.scratch(OWNER).buffer(f"rows of {np.dtype(dtype)}", shape, dtype)
             compute(wave, rows)
             if self.links is None and len(plan.waves) == 1:

@@ -7,6 +7,7 @@ import math
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,8 @@ class Trainer:
             carried = kernels.gradient(config, self.constants, self.params, batch, wave, slots, own, self.device)
 
         width = self.family.slot_size(config)
-        merged = self.reduction.total(plan, width, self.params.dtype, compute, kernels.folded)
+        nodes = partial(kernels.nodes, config) if kernels.nodes else None
+        merged = self.reduction.total(plan, width, self.params.dtype, compute, kernels.folded, nodes)
         if kernels.pull_back is None:
             self.gradient = merged
         else:

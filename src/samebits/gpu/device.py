@@ -173,7 +173,7 @@ class Scratch:
 
 
 class GpuSum:
-    """Rows summed by the fixed tree: engine/merge.py's TreeSum."""
+    """Rows summed by the fixed tree: engine/merge.py's TreeSum. A row that is folded is a node of so many levels."""
 
     def __init__(self, device: Gpu, width: int, most_units: int, dtype: DTypeLike) -> None:
         self._device, self._width, self._levels = device, width, most_units.bit_length()
@@ -196,12 +196,10 @@ class GpuSum:
         self.begin = self.end = first
 
     def push(self, rows: DeviceArray, folded: int = 0) -> None:
-        assert folded == 0
-        self._fold(rows, len(rows), len(rows), -1)
+        self._fold(rows, len(rows), len(rows) << folded, folded)
 
     def whole(self, rows: DeviceArray, folded: int = 0) -> DeviceArray:
-        assert folded == 0
-        self._check(len(rows))
+        self._check(len(rows) << folded)
         self._device.replay(
             (self, "whole", rows.place, len(rows)),
             lambda: self._device.post(

@@ -9,7 +9,8 @@ which its arguments are converted, are read off the same line. A last one, ROOM 
 as much as is asked for where the kernel is posted. ALIKE(threads, groups) in front of a kernel says that all its groups
 have so many threads, and how many of them a processor should find room for. SEND_FOUR copies a float4 to shared memory
 without waiting for it, where that can be done: what is sent until END_OF_LOT is a lot, WAIT_FOR_LOT(n) waits for all
-but the n latest. FETCH_FOUR loads a float4 here and now, where compilers would wait until it is used.
+but the n latest. FETCH_FOUR loads a float4 here and now, where compilers would wait until it is used. ANEW(x): what
+follows from the integer x is worked out from here on, not before, where it would take registers.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define CONSTANT __device__ const
 #define GROUP ((int)blockIdx.x)
 #define GROUP_Y ((int)blockIdx.y)
+#define GROUPS ((int)gridDim.x)
 #define LANE ((int)threadIdx.x)
 #define GROUP_SIZE ((int)blockDim.x)
 #define BARRIER __syncthreads()
@@ -66,6 +68,7 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
   asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : INTO(to) : "l"(from) : "memory")
 #define END_OF_LOT asm volatile("cp.async.commit_group;")
 #define WAIT_FOR_LOT(later) asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory")
+#define ANEW(x) asm volatile("" : "+r"(x))
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """
 
@@ -82,6 +85,7 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define CONSTANT __constant
 #define GROUP ((int)get_group_id(0))
 #define GROUP_Y ((int)get_group_id(1))
+#define GROUPS ((int)get_num_groups(0))
 #define LANE ((int)get_local_id(0))
 #define GROUP_SIZE ((int)get_local_size(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
@@ -102,6 +106,7 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 #define SEND_FOUR(to, from) (*(__local float4*)(to) = *(__global const float4*)(from))
 #define FETCH_FOUR(to, from) ((to) = *(__global const float4*)(from))
 #define END_OF_LOT
+#define ANEW(x)
 #define WAIT_FOR_LOT(later)
 """
 

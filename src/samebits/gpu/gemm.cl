@@ -34,19 +34,18 @@ DEVICE float positive(float x) {
   return x > 0.0f ? x : 0.0f;
 }
 
-// Four neighbours in c, added to what is there if `begun`; so many of them are scaled.
-DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 four, int there, int vectors, int begun, int what, int scaled, float scale) {
-  float4 old, square;
+// Four neighbours in c, added to the old ones if `begun`; so many of them are scaled.
+DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 four, float4 old, float4 slope, int there, int vectors, int begun, int what, int scaled, float scale) {
+  float4 square;
   if (begun) {
-    old = fetch_four(c + at, there, vectors);
     four.x = old.x + four.x; four.y = old.y + four.y; four.z = old.z + four.z; four.w = old.w + four.w;
   }
   if (what == SQUARED) {
     four.x = positive(four.x); four.y = positive(four.y); four.z = positive(four.z); four.w = positive(four.w);
-    old = four;
+    slope = four;
   } else if (what == SLOPE) {
-    old = fetch_four(other + at, there, vectors);
-    four.x = four.x * (2.0f * old.x); four.y = four.y * (2.0f * old.y); four.z = four.z * (2.0f * old.z); four.w = four.w * (2.0f * old.w);
+    four.x = four.x * (2.0f * slope.x); four.y = four.y * (2.0f * slope.y);
+    four.z = four.z * (2.0f * slope.z); four.w = four.w * (2.0f * slope.w);
   }
   if (what == SCALED) {
     if (scaled > 0) four.x = four.x * scale;
@@ -56,7 +55,7 @@ DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 fou
   }
   store_four(c + at, four, there, vectors);
   if (what == SQUARED || what == SLOPE) {
-    square.x = old.x * old.x; square.y = old.y * old.y; square.z = old.z * old.z; square.w = old.w * old.w;
+    square.x = slope.x * slope.x; square.y = slope.y * slope.y; square.z = slope.z * slope.z; square.w = slope.w * slope.w;
     store_four(other + at, square, there, vectors);
   }
 }

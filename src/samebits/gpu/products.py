@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from samebits.gpu.device import Gpu
 from samebits.gpu.dialect import Part
+
+OWNER = "products"
 
 
 class Size(NamedTuple):
@@ -17,8 +21,7 @@ class Size(NamedTuple):
     n: int
     down: int
     along: int
-    terms: int  # of a lot
-    stages: int  # lots in memory
+    terms: int  # of a lot, an even number
     beside: int = 1  # groups that a processor has at once: where registers would allow fewer
 
     @property
@@ -35,19 +38,30 @@ class Size(NamedTuple):
             "DOWN": self.down,
             "ALONG": self.along,
             "TERMS": self.terms,
-            "STAGES": self.stages,
             "BESIDE": self.beside,
         }
         return path, ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
 
 
-# A thread's numbers: each term of a 16 · 8 block costs 6 reads of four numbers for 128 sums, of a 4 · 4 block 2 for 16.
-LARGE = Size("LARGE", 16, 8, 8, 16, 8, 2, 2)  # 128 · 128
-SQUARE = Size("SQUARE", 8, 4, 8, 16, 16, 2)  # 64 · 64
-SMALL = Size("SMALL", 4, 4, 8, 16, 16, 2)  # 32 · 64: where even so there are few
+# A thread's numbers: each term of an 8 · 8 block costs 4 reads of four numbers for 64 sums, of a 4 · 4 block 2 for 16.
+LARGE = Size("LARGE", 8, 8, 16, 16, 8, 2)  # 128 · 128
+SQUARE = Size("SQUARE", 8, 4, 8, 16, 16)  # 64 · 64
+SMALL = Size("SMALL", 4, 4, 8, 16, 32)  # 32 · 64: where even so there are few, and each waits for its lots
 ENOUGH = 200  # tiles that keep a large GPU busy
+ENOUGH_OF_UNITS = 380  # … that each go through several units; times those that are beside each other
+MOST_LEVELS = 6  # of the tree, folded by whoever computes a unit
 DEPTH = 512  # terms of a panel (gemm.cl)
 FILES = "gpu/gemm.cl", *(size.part(f"gpu/{name}.cl") for size in (LARGE, SQUARE, SMALL) for name in ("tile", "panel"))
+
+
+class Gradient(NamedTuple):
+    """Every unit's aᵀ · b, at `start` of its slot; a has so many rows, and columns."""
+
+    start: int
+    a: Any
+    b: Any
+    rows: int
+    columns: int
 
 
 class Products:
@@ -58,50 +72,71 @@ class Products:
 
     def times(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], add: bool = False, width: int = 0) -> None:
         """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart."""
-        self._panels("times", "times", (out,), a, b, shape, add, width)
+        self._tiles("times", (out,), a, b, shape, width, int(add))
 
     def scaled(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], columns: int, scale: float) -> None:
         """out = a · b, and its first columns times scale."""
-        self._panels("times", "times_scaled", (out,), a, b, shape, more=(columns, scale))
+        self._tiles("times_scaled", (out,), a, b, shape, 0, columns, scale)
 
     def squared(self, out: Any, squares: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """out = the positive part of a · b, and its squares."""
-        self._panels("times", "times_squared", (out, squares), a, b, shape)
+        self._tiles("times_squared", (out, squares), a, b, shape)
 
     def transposed(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """out (m, n) = a (m, k) · bᵀ, where b is (n, k)."""
-        self._panels("times_transposed", "times_transposed", (out,), a, b, shape)
+        self._tiles("times_transposed", (out,), a, b, shape)
 
     def slope(self, out: Any, positive: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """The way back of `squared`: out = a · bᵀ · 2 · positive, which then is squared."""
-        self._panels("times_transposed", "times_slope", (out, positive), a, b, shape)
+        self._tiles("times_slope", (out, positive), a, b, shape)
 
-    def _panels(
-        self, name: str, last: str, outputs: tuple[Any, ...], a: Any, b: Any, shape: tuple[int, int, int],
-        add: bool = False, width: int = 0, more: tuple[Any, ...] = (),
+    def _tiles(
+        self, name: str, outputs: tuple[Any, ...], a: Any, b: Any, shape: tuple[int, int, int], width: int = 0,
+        *more: Any,
     ) -> None:  # fmt: skip
-        """Panel by panel; the last one by the kernel `last`, which gets more."""
         m, k, n = shape
-        size = size_for(m, n)
-        for first in range(0, k, DEPTH):
-            end = min(first + DEPTH, k)
-            which, made, rest = (last, outputs, more) if end == k else (name, outputs[:1], ())
-            self._device.post(
-                self._kernels[f"{which}_{size.name}"], size.tiles(m, n), size.threads, *made, a, b, m, n, k, width or n,
-                first, end, int(add or first > 0), *rest,
-            )  # fmt: skip
+        size = size_for([(m, n)])
+        kernel = self._kernels[f"{name}_{size.name}"]
+        self._device.post(kernel, size.tiles(m, n), size.threads, *outputs, a, b, m, n, k, width or n, *more)
 
-    def by_unit(self, slots: Any, start: int, a: Any, b: Any, starts: Any, shape: tuple[int, int]) -> None:
-        """aᵀ · b of every unit's rows, at `start` of its slot; shape is (columns of a, columns of b)."""
-        m, n = shape
-        units = len(slots)
-        size = size_for(m, n, units)
+    def by_unit(self, slots: Any, gradients: Sequence[Gradient], starts: Any, longest: int = DEPTH) -> None:
+        """Up to five gradients at once, by the tree folded over the units of a slot; a unit's rows begin at starts, and
+        are at most so many."""
+        units = len(starts) - 1
+        levels = (units // len(slots)).bit_length() - 1
+        size = size_for([(one.rows, one.columns) for one in gradients], units)
+        tiles = sum(size.tiles(one.rows, one.columns) for one in gradients)
+        kept = levels - 1 + (longest > DEPTH) if levels else 0
+        numbers = size.m * size.n * size.threads
+        nodes = self._device.scratch(OWNER).buffer("nodes", (max(1, len(slots) * tiles * kept * numbers),), np.float32)
+        none = Gradient(0, gradients[0].a, gradients[0].b, 0, 0)
+        matrices = [
+            value for one in (*gradients, none, none, none, none)[:5]
+            for value in (one.a, one.b, one.rows, one.columns, one.start)
+        ]  # fmt: skip
         self._device.post(
-            self._kernels[f"by_unit_{size.name}"], (size.tiles(m, n), units), size.threads, slots.reshape(-1)[start:],
-            a, b, starts, m, n, slots.shape[1], aside=True,
+            self._kernels[f"by_unit_{size.name}"], (tiles, len(slots)), size.threads, slots, nodes, starts,
+            slots.shape[1], levels, kept, *matrices, aside=True,
         )  # fmt: skip
 
 
-def size_for(rows: int, columns: int, parts: int = 1) -> Size:
-    """The largest tile of which there are enough."""
-    return next((size for size in (LARGE, SQUARE) if parts * size.tiles(rows, columns) >= ENOUGH), SMALL)
+def size_for(shapes: Sequence[tuple[int, int]], units: int = 1) -> Size:
+    """The largest tile of which there are enough, where every unit has results of all these shapes."""
+    for size in LARGE, SQUARE:
+        if units * sum(size.tiles(*shape) for shape in shapes) >= ENOUGH:
+            return size
+    return SMALL
+
+
+def levels_for(shapes: Sequence[tuple[int, int]], first: int, last: int) -> int:
+    """How many levels of the tree are folded where gradients of such shapes are computed: as many as leave enough to do
+    side by side, and end nowhere but with the units first … last."""
+    units = last - first
+    size = size_for(shapes, units)
+    tiles = sum(size.tiles(*shape) for shape in shapes)
+    levels = 0
+    while levels < MOST_LEVELS and (first | last) >> levels & 1 == 0:
+        if (units >> levels + 1) * tiles < ENOUGH_OF_UNITS * size.beside:
+            break
+        levels += 1
+    return levels

@@ -1,7 +1,8 @@
 // A tile of a matrix product (engine/gemm.py): every number is one chain of fused multiply-adds over its terms, in order. A group
 // of DOWN · ALONG threads has ROWS_TILE · COLUMNS_TILE numbers, a thread MICRO_M · MICRO_N of them, in blocks of four where
-// there are so many. Terms come TERMS at a time, a lot, through shared memory, where STAGES lots find room: one is used while the
-// others are on their way. products.py writes the words with _TILE, MICRO_M … STAGES for several sizes.
+// there are so many. Terms come TERMS at a time, a lot, through shared memory, where two lots find room: one is used while the
+// other is on its way; and what a thread needs of the next term is read while it adds up this one. products.py writes the words
+// with _TILE, MICRO_M … TERMS for several sizes.
 
 #define ROWS_TILE (MICRO_M * DOWN)
 #define COLUMNS_TILE (MICRO_N * ALONG)
@@ -10,9 +11,11 @@
 #define RIGHT_TILE (TERMS * (COLUMNS_TILE + 4))
 #define LEFT_FOURS_TILE ((ROWS_TILE * TERMS / 4 + GROUP_TILE - 1) / GROUP_TILE)  // of a lot, that a thread brings
 #define RIGHT_FOURS_TILE ((COLUMNS_TILE * TERMS / 4 + GROUP_TILE - 1) / GROUP_TILE)
-#define BOARD_TILE (STAGES * (LEFT_TILE + RIGHT_TILE) / 4)  // float4s
-#define DOWN_TILE (LANE / 32 / (ALONG / 8) * 4 + LANE % 32 / 8)  // a warp has four threads down and eight along
-#define ALONG_TILE (LANE / 32 % (ALONG / 8) * 8 + LANE % 8)
+#define BOARD_TILE (2 * (LEFT_TILE + RIGHT_TILE) / 4)  // float4s
+// A warp has four threads down and eight along, two rows by turns: of 16 lanes that read fours together, neighbours or those two
+// apart read the same, which shared memory then hands out in one go instead of two.
+#define DOWN_TILE (LANE / 32 / (ALONG / 8) * 4 + LANE % 32 / 16 * 2 + LANE % 2)
+#define ALONG_TILE (LANE / 32 % (ALONG / 8) * 8 + LANE % 16 / 2)
 #define ROW_TILE(i) (4 * DOWN_TILE + (i) / 4 * 4 * DOWN + (i) % 4)
 #if MICRO_N < 4
 #define COLUMN_TILE(j) (ALONG_TILE + (j) * ALONG)
@@ -23,27 +26,28 @@
 // A lot of a matrix, from its first term and place on: terms lie across or along memory, and so many terms and places are there.
 // If all is even, what lies across is sent, and fours along the terms are held and turned afterwards; places past the end get
 // anything, as nobody looks at their products. Elsewhere numbers come one by one, and what is not there is 0.
-#define TERM_TILE(item, length, across) ((across) ? (item) / ((length) / 4) : (item) % (TERMS / 4) * 4)
-#define PLACE_TILE(item, length, across) ((across) ? (item) % ((length) / 4) * 4 : (item) / (TERMS / 4))
+// Of fours along the terms a warp has eight terms of 16 places: turned, no two of its numbers lie in one bank.
+#define TERM_TILE(item, length, across) ((across) ? (item) / ((length) / 4) : ((item) / (2 * (length)) * 2 + (item) % 2) * 4)
+#define PLACE_TILE(item, length, across) ((across) ? (item) % ((length) / 4) * 4 : (item) / 2 % (length))
 
-DEVICE void fetch_TILE(LOCAL float* board, float4* held, int fours, int length, GLOBAL const float* x, int stride, int across, int terms, int places, int even) {
-  if (even) {
-    UNROLL
-    for (int l = 0; l < fours; l++) {
-      int item = LANE + l * GROUP_TILE, term = TERM_TILE(item, length, across), place = PLACE_TILE(item, length, across);
-      if (fours * GROUP_TILE * 4 > TERMS * length && item >= TERMS * length / 4) continue;
-      if (across) {
-        if (place < places) SEND_FOUR(board + term * (length + 4) + place, x + term * stride + place);
-      } else {
-        FETCH_FOUR(held[l], x + (place < places ? place : 0) * stride + term);
-      }
-    }
-  } else {
-    NO_UNROLL
-    for (int item = LANE; item < TERMS * length; item += GROUP_TILE) {
-      int term = across ? item / length : item % TERMS, place = across ? item % length : item / TERMS;
-      int there = term < terms && place < places;
-      board[term * (length + 4) + place] = there ? x[across ? (i64)term * stride + place : (i64)place * stride + term] : 0.0f;
+// Where the fours lie that a thread brings
+DEVICE void find_TILE(GLOBAL const float** from, int fours, int length, GLOBAL const float* x, int stride, int across, int places) {
+  UNROLL
+  for (int l = 0; l < fours; l++) {
+    int item = LANE + l * GROUP_TILE, term = TERM_TILE(item, length, across), place = PLACE_TILE(item, length, across);
+    from[l] = x + (across ? term * stride + place : (place < places ? place : 0) * stride + term);
+  }
+}
+
+DEVICE void fetch_TILE(LOCAL float* board, float4* held, int fours, int length, GLOBAL const float** from, int across, int places) {
+  UNROLL
+  for (int l = 0; l < fours; l++) {
+    int item = LANE + l * GROUP_TILE, place = PLACE_TILE(item, length, across);
+    if (fours * GROUP_TILE * 4 > TERMS * length && item >= TERMS * length / 4) continue;
+    if (across) {
+      if (place < places) SEND_FOUR(board + TERM_TILE(item, length, 1) * (length + 4) + place, from[l]);
+    } else {
+      FETCH_FOUR(held[l], from[l]);
     }
   }
 }
@@ -61,13 +65,21 @@ DEVICE void turn_TILE(LOCAL float* board, const float4* held, int fours, int len
   }
 }
 
+DEVICE void fetch_uneven_TILE(LOCAL float* board, int length, GLOBAL const float* x, int stride, int across, int terms, int places) {
+  UNROLL_4
+  for (int l = 0; l < TERMS * length / GROUP_TILE; l++) {
+    int item = LANE + l * GROUP_TILE, term = across ? item / length : item % TERMS, place = across ? item % length : item / TERMS;
+    int there = term < terms && place < places;
+    board[term * (length + 4) + place] = there ? x[across ? (i64)term * stride + place : (i64)place * stride + term] : 0.0f;
+  }
+}
+
 DEVICE int is_even_TILE(GLOBAL const float* x, int stride, int across, int places, int terms) {
   return terms % TERMS == 0 && IN_FOURS(x, stride) && (!across || places % 4 == 0);
 }
 
-// sums += the products of one term
-DEVICE void term_TILE(float sums[MICRO_M][MICRO_N], LOCAL const float* u, LOCAL const float* v) {
-  float x[MICRO_M], y[MICRO_N];
+// What a thread needs of a term
+DEVICE void read_TILE(float* x, float* y, LOCAL const float* u, LOCAL const float* v) {
   UNROLL
   for (int i = 0; i < MICRO_M; i += 4) {
     float4 four = *(LOCAL const float4*)(u + ROW_TILE(i));
@@ -83,59 +95,100 @@ DEVICE void term_TILE(float sums[MICRO_M][MICRO_N], LOCAL const float* u, LOCAL 
     y[j] = four.x; y[j + 1] = four.y; y[j + 2] = four.z; y[j + 3] = four.w;
   }
 #endif
+}
+
+DEVICE void add_TILE(float sums[MICRO_M][MICRO_N], const float* x, const float* y) {
   UNROLL
   for (int i = 0; i < MICRO_M; i++)
     UNROLL
     for (int j = 0; j < MICRO_N; j++) sums[i][j] = FMA(x[i], y[j], sums[i][j]);
 }
 
-#define NEXT_LOT_TILE(number) \
-  if ((number) < lots) { /* after the last one it comes again, so that there is no branch around it */ \
-    a += a_step; \
-    b += b_step; \
-    terms -= TERMS; \
-  }
+#define HALF_TILE(number) \
+  LOCAL float* left = (LOCAL float*)boards + ((number) & 1) * LEFT_TILE; \
+  LOCAL float* right = (LOCAL float*)boards + 2 * LEFT_TILE + ((number) & 1) * RIGHT_TILE;
+#define FETCH_LOT_TILE \
+  fetch_TILE(left, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_from, a_across, rows); \
+  fetch_TILE(right, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_from, b_across, columns);
+#define TURN_LOT_TILE \
+  turn_TILE(left, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_across); \
+  turn_TILE(right, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_across);
 
-// sums += a (m, k) · b (k, n), the tile at (row0, column0), its terms first … end. a or b may lie transposed: a_across says that
-// neighbours in memory are rows, b_across that they are columns.
-DEVICE void product_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, GLOBAL const float* b, int ldb, int b_across, int row0, int column0, int m, int n, int first, int end) {
-  LOCAL float* left = (LOCAL float*)boards;
-  LOCAL float* right = left + STAGES * LEFT_TILE;
-  i64 a_step = a_across ? (i64)TERMS * lda : TERMS, b_step = b_across ? (i64)TERMS * ldb : TERMS;
-  int terms = end - first, even = is_even_TILE(a, lda, a_across, m, terms) && is_even_TILE(b, ldb, b_across, n, terms);
-  a += a_across ? (i64)first * lda + row0 : (i64)row0 * lda + first;
-  b += b_across ? (i64)first * ldb + column0 : (i64)column0 * ldb + first;
+#define FETCH_UNEVEN_TILE \
+  fetch_uneven_TILE(left, ROWS_TILE, a, lda, a_across, terms, rows); \
+  fetch_uneven_TILE(right, COLUMNS_TILE, b, ldb, b_across, terms, columns);
+
+DEVICE void lots_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, GLOBAL const float* b, int ldb, int b_across, int rows, int columns, int terms, int even) {
+  int lots = (terms + TERMS - 1) / TERMS, a_step = a_across ? TERMS * lda : TERMS, b_step = b_across ? TERMS * ldb : TERMS;
   float4 a_held[LEFT_FOURS_TILE], b_held[RIGHT_FOURS_TILE];
-  int lots = (terms + TERMS - 1) / TERMS, sent = 0;
-  for (; sent < STAGES - 1; sent++) {
-    fetch_TILE(left + sent * LEFT_TILE, a_held, LEFT_FOURS_TILE, ROWS_TILE, a, lda, a_across, terms, m - row0, even);
-    fetch_TILE(right + sent * RIGHT_TILE, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b, ldb, b_across, terms, n - column0, even);
-    END_OF_LOT;
+  float x[2][MICRO_M], y[2][MICRO_N];
+  GLOBAL const float* a_from[LEFT_FOURS_TILE];
+  GLOBAL const float* b_from[RIGHT_FOURS_TILE];
+  find_TILE(a_from, LEFT_FOURS_TILE, ROWS_TILE, a, lda, a_across, rows);
+  find_TILE(b_from, RIGHT_FOURS_TILE, COLUMNS_TILE, b, ldb, b_across, columns);
+  {
+    HALF_TILE(0)
     if (even) {
-      turn_TILE(left + sent * LEFT_TILE, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_across);
-      turn_TILE(right + sent * RIGHT_TILE, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_across);
+      FETCH_LOT_TILE
+      END_OF_LOT;
+      TURN_LOT_TILE
+      WAIT_FOR_LOT(0);
+    } else {
+      FETCH_UNEVEN_TILE
     }
-    NEXT_LOT_TILE(sent + 1)
+    BARRIER;
+    read_TILE(x[0], y[0], left, right);
   }
   NO_UNROLL
-  for (int lot = 0, used = 0; lot < lots; lot++) {
-    WAIT_FOR_LOT(STAGES - 2);
-    BARRIER;
-    fetch_TILE(left + sent * LEFT_TILE, a_held, LEFT_FOURS_TILE, ROWS_TILE, a, lda, a_across, terms, m - row0, even);
-    fetch_TILE(right + sent * RIGHT_TILE, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b, ldb, b_across, terms, n - column0, even);
-    END_OF_LOT;
-    NEXT_LOT_TILE(lot + STAGES)
-    LOCAL const float* u = left + used * LEFT_TILE;
-    LOCAL const float* v = right + used * RIGHT_TILE;
-    UNROLL
-    for (int t = 0; t < TERMS; t++) term_TILE(sums, u + t * (ROWS_TILE + 4), v + t * (COLUMNS_TILE + 4));
+  for (int lot = 1; lot <= lots; lot++) {
+    LOCAL const float* u = (LOCAL float*)boards + ((lot - 1) & 1) * LEFT_TILE;
+    LOCAL const float* v = (LOCAL float*)boards + 2 * LEFT_TILE + ((lot - 1) & 1) * RIGHT_TILE;
+    HALF_TILE(lot)
     if (even) {
-      turn_TILE(left + sent * LEFT_TILE, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_across);
-      turn_TILE(right + sent * RIGHT_TILE, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_across);
+      if (lot < lots) {  // the last one comes again, so that there is no branch around it
+        UNROLL
+        for (int l = 0; l < LEFT_FOURS_TILE; l++) a_from[l] += a_step;
+        UNROLL
+        for (int l = 0; l < RIGHT_FOURS_TILE; l++) b_from[l] += b_step;
+      }
+      FETCH_LOT_TILE
+      END_OF_LOT;
+    } else if (lot < lots) {
+      a += a_step;
+      b += b_step;
+      terms -= TERMS;
+      FETCH_UNEVEN_TILE
     }
-    sent = sent + 1 < STAGES ? sent + 1 : 0;
-    used = used + 1 < STAGES ? used + 1 : 0;
+    UNROLL
+    for (int t = 0; t < TERMS - 1; t++) {
+      read_TILE(x[(t + 1) % 2], y[(t + 1) % 2], u + (t + 1) * (ROWS_TILE + 4), v + (t + 1) * (COLUMNS_TILE + 4));
+      add_TILE(sums, x[t % 2], y[t % 2]);
+    }
+    if (even) {
+      TURN_LOT_TILE
+      WAIT_FOR_LOT(0);
+    }
+    BARRIER;
+    read_TILE(x[0], y[0], left, right);
+    add_TILE(sums, x[1], y[1]);
   }
-  WAIT_FOR_LOT(0);
+}
+
+// sums = a (m, k) · b (k, n), the tile at (row0, column0), its terms first … end. a or b may lie transposed: a_across says that
+// neighbours in memory are rows, b_across that they are columns.
+DEVICE void product_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, GLOBAL const float* b, int ldb, int b_across, int row0, int column0, int m, int n, int first, int end) {
+  int terms = end - first, even = terms && is_even_TILE(a, lda, a_across, m, terms) && is_even_TILE(b, ldb, b_across, n, terms);
+  a += a_across ? (i64)first * lda + row0 : (i64)row0 * lda + first;
+  b += b_across ? (i64)first * ldb + column0 : (i64)column0 * ldb + first;
+  UNROLL
+  for (int i = 0; i < MICRO_M; i++)
+    UNROLL
+    for (int j = 0; j < MICRO_N; j++) sums[i][j] = 0.0f;
+#ifdef CUDA  // a loop for each; elsewhere no barrier may depend on a condition
+  if (even) lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, 1);
+  else lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, 0);
+#else
+  lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, even);
+#endif
   BARRIER;
 }

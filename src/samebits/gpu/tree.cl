@@ -3,10 +3,9 @@
 #define LEVELS 20  // units: fewer than 2^20
 #define AHEAD 4  // rows that are on their way
 
-// Push rows (units first, first + 1, …) into a binary counter that began at unit `begin`; or one row that is a node of
-// level_given, if that is not negative. What waits for a right sibling lies in partial[level], for a left one in
-// partial[levels + level].
-KERNEL void fold(GLOBAL REAL* partial, GLOBAL const REAL* rows, int levels, int width, int begin, int first, int count, int level_given) {
+// Push rows (nodes of the lowest level, from unit `first` on) into a binary counter that began at unit `begin`. What waits for a
+// right sibling lies in partial[level], for a left one in partial[levels + level].
+KERNEL void fold(GLOBAL REAL* partial, GLOBAL const REAL* rows, int levels, int width, int begin, int first, int count, int lowest) {
   int column = GROUP * GROUP_SIZE + LANE;
   if (column >= width) return;
   REAL nodes[LEVELS];  // in registers: nothing but loops that are unrolled looks at them
@@ -14,7 +13,7 @@ KERNEL void fold(GLOBAL REAL* partial, GLOBAL const REAL* rows, int levels, int 
   for (int level = 0; level < LEVELS; level++)
     if (level < levels && ((first >> level) & 1) && ((first >> level) - 1) << level >= begin)
       nodes[level] = partial[(i64)level * width + column];
-  int unit = first, lowest = level_given < 0 ? 0 : level_given;
+  int unit = first;
   for (int row = 0; row < count; row += AHEAD) {
     REAL next[AHEAD];
     UNROLL

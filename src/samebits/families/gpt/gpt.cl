@@ -19,15 +19,15 @@ KERNEL void norm_forward(GLOBAL float* n, GLOBAL float* r, GLOBAL const float* x
   for (int i = LANE; i < D; i += 32) n[(i64)GROUP * D + i] = row[i] * share;
 }
 
-// dx += r · (dn − n · mean(dn·n)); from zero if `fresh`
-KERNEL void norm_backward(GLOBAL float* dx, GLOBAL const float* dn, GLOBAL const float* n, GLOBAL const float* r, int D, int fresh) {
+// dx = old + r · (dn − n · mean(dn·n)); from zero if `fresh`
+KERNEL void norm_backward(GLOBAL float* dx, GLOBAL const float* old, GLOBAL const float* dn, GLOBAL const float* n, GLOBAL const float* r, int D, int fresh) {
   SHARED float board[32];
   i64 at = (i64)GROUP * D;
   float sum = 0.0f;
   for (int i = LANE; i < D; i += 32) sum = FMA(dn[at + i], n[at + i], sum);
   float mean = DIVIDE(-sum_lanes32(board, sum), (float)D);
   for (int i = LANE; i < D; i += 32)
-    dx[at + i] = FMA(r[GROUP], FMA(n[at + i], mean, dn[at + i]), fresh ? 0.0f : dx[at + i]);
+    dx[at + i] = FMA(r[GROUP], FMA(n[at + i], mean, dn[at + i]), fresh ? 0.0f : old[at + i]);
 }
 
 // 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold; a thread 16 draws. when: the
@@ -55,10 +55,22 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
 // Attention: a group has QUERIES rows of a head of a sample; qkv (rows, 3D), its queries scaled; chances and slopes (samples, H, T, T). Up to the end
 // of the last column that a group's rows see, chances are 0 after the diagonal, so later products need no mask.
 #define QUERIES 64
-#define WARPS 8
+#define WARPS 4
+#define SOME 2  // rows that a warp has at once; of each a lane keeps KEPT numbers at hand
+
+// Over the lanes, of every row
+DEVICE void max_some(LOCAL float* board, float* top) {
+  top[0] = max_lanes32(board, top[0]);
+  top[1] = max_lanes32(board, top[1]);
+}
+
+DEVICE void sum_some(LOCAL float* board, float* sum) {
+  sum[0] = sum_lanes32(board, sum[0]);
+  sum[1] = sum_lanes32(board, sum[1]);
+}
 
 #define HEAD_OF_GROUP \
-  SHARED float4 boards[BOARD_SCORES]; \
+  SHARED float4 boards[BOARD_SCORES > BOARD_HEAD ? BOARD_SCORES : BOARD_HEAD]; \
   int tiles = (T + QUERIES - 1) / QUERIES, row0 = GROUP % tiles * QUERIES, head = GROUP / tiles, d = D / H; \
   int end = min(row0 + QUERIES, T); \
   GLOBAL const float* q = qkv + (i64)(head / H) * T * 3 * D + head % H * d; \
@@ -67,34 +79,40 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
 
 // out (T, T), the group's rows = a (T, d) · bᵀ (T, d)
 DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* a, int lda, GLOBAL const float* b, int ldb, int row0, int end, int T, int d) {
+  int vectors = IN_FOURS(out, T);
+  NO_UNROLL
   for (int column0 = 0; column0 < end; column0 += QUERIES) {
-    float sums[4][4];
-    for (int i = 0; i < 4; i++)
-      for (int j = 0; j < 4; j++) sums[i][j] = 0.0f;
+    float sums[8][4];
     product_SCORES(sums, boards, a, lda, 0, b, ldb, 0, row0, column0, end, end, 0, d);
-    for (int i = 0; i < 4; i++)
-      for (int j = 0; j < 4; j++) {
-        int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(j);
-        if (row < end && column < end) out[(i64)row * T + column] = sums[i][j];
-      }
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(0);
+      float4 four;
+      four.x = sums[i][0]; four.y = sums[i][1]; four.z = sums[i][2]; four.w = sums[i][3];
+      if (row < end && column < end) store_four(out + (i64)row * T + column, four, end - column, vectors);
+    }
   }
   BARRIER;
 }
 
 // out (T, d), the rows from row0 = scale · a (T, T), or aᵀ, · b (T, d), over the terms first … last
 DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale, GLOBAL const float* a, int transposed, GLOBAL const float* b, int ldb, int row0, int first, int last, int T, int d) {
-  for (int column0 = 0; column0 < d; column0 += 16 * HEAD_N) {
-    float sums[4][HEAD_N], whole[4][HEAD_N];
+  NO_UNROLL
+  for (int column0 = 0; column0 < d; column0 += COLUMNS_HEAD) {
+    float sums[HEAD_M][HEAD_N], whole[HEAD_M][HEAD_N];
+    NO_UNROLL
     for (int term = first; term < last;) {
       int next = min(term / DEPTH * DEPTH + DEPTH, last);
-      for (int i = 0; i < 4; i++)
-        for (int j = 0; j < HEAD_N; j++) sums[i][j] = 0.0f;
       product_HEAD(sums, boards, a, T, transposed, b, ldb, 1, row0, column0, T, d, term, next);
-      for (int i = 0; i < 4; i++)
+      UNROLL
+      for (int i = 0; i < HEAD_M; i++)
+        UNROLL
         for (int j = 0; j < HEAD_N; j++) whole[i][j] = term > first ? whole[i][j] + sums[i][j] : sums[i][j];
       term = next;
     }
-    for (int i = 0; i < 4; i++)
+    UNROLL
+    for (int i = 0; i < HEAD_M; i++)
+      UNROLL
       for (int j = 0; j < HEAD_N; j++) {
         int row = row0 + ROW_HEAD(i), column = column0 + COLUMN_HEAD(j);
         if (row < T && column < d) out[(i64)row * ldo + column] = scale * whole[i][j];
@@ -102,56 +120,119 @@ DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale
   }
 }
 
-KERNEL void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
+// The group's rows of P (T, T), from scores to chances; what lies beyond the numbers at hand is read again.
+DEVICE void softmax(LOCAL float* board, GLOBAL float* P, int row0, int end, int T) {
+  int lane = LANE % 32;
+  NO_UNROLL
+  for (int r = SOME * (LANE / 32); r < QUERIES; r += SOME * WARPS) {
+    float kept[SOME][KEPT], top[SOME], sum[SOME];
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = row0 + r + k, seen = i < T ? i + 1 : 0;
+      GLOBAL float* row = P + (i64)i * T + lane;
+      top[k] = -INFINITY;
+      sum[k] = 0.0f;
+      UNROLL
+      for (int l = 0; l < KEPT; l++) kept[k][l] = lane + 32 * l < seen ? row[32 * l] : -INFINITY;
+      UNROLL
+      for (int l = 0; l < KEPT; l++) if (kept[k][l] > top[k]) top[k] = kept[k][l];
+      for (int j = 32 * KEPT; j + lane < seen; j += 32) if (row[j] > top[k]) top[k] = row[j];
+    }
+    max_some(board, top);
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = row0 + r + k, seen = i < T ? i + 1 : 0;
+      GLOBAL float* row = P + (i64)i * T + lane;
+      UNROLL
+      for (int l = 0; l < KEPT; l++)
+        if (lane + 32 * l < seen) {
+          kept[k][l] = exp_chain(kept[k][l] - top[k]);
+          sum[k] = sum[k] + kept[k][l];
+        }
+      for (int j = 32 * KEPT; j + lane < seen; j += 32) {
+        row[j] = exp_chain(row[j] - top[k]);
+        sum[k] = sum[k] + row[j];
+      }
+    }
+    sum_some(board, sum);
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = row0 + r + k, seen = i < T ? i + 1 : 0;
+      GLOBAL float* row = P + (i64)i * T + lane;
+      float share = DIVIDE(1.0f, sum[k]);
+      UNROLL
+      for (int l = 0; l < KEPT; l++)
+        if (seen && lane + 32 * l < end) row[32 * l] = lane + 32 * l < seen ? kept[k][l] * share : 0.0f;
+      for (int j = 32 * KEPT; seen && j + lane < end; j += 32) row[j] = j + lane < seen ? row[j] * share : 0.0f;
+    }
+  }
+  BARRIER;
+}
+
+KERNEL ALIKE(128, 4) void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
   HEAD_OF_GROUP
   SHARED float board[32 * WARPS];
   GLOBAL float* P = chances + (i64)head * T * T;
   scores(boards, P, q, 3 * D, k, 3 * D, row0, end, T, d);
-  for (int r = LANE / 32; r < QUERIES; r += WARPS) {
-    int i = row0 + r, seen = i < T ? i + 1 : 0;
-    GLOBAL float* row = P + (i64)i * T;
-    float top = -INFINITY, sum = 0.0f;
-    for (int j = LANE % 32; j < seen; j += 32) if (row[j] > top) top = row[j];
-    top = max_lanes32(board, top);
-    for (int j = LANE % 32; j < seen; j += 32) {
-      float grown = exp_chain(row[j] - top);
-      row[j] = grown;
-      sum = sum + grown;
-    }
-    float share = DIVIDE(1.0f, sum_lanes32(board, sum));
-    for (int j = LANE % 32; seen && j < end; j += 32) row[j] = j < seen ? row[j] * share : 0.0f;
-  }
-  BARRIER;
+  softmax(board, P, row0, end, T);
   gather(boards, y + (i64)(head / H) * T * D + head % H * d, D, 1.0f, P, 0, v, 3 * D, row0, 0, end, T, d);
 }
 
+// Its chances once more, where they were not kept
+KERNEL ALIKE(128, 4) void attention_chances(GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
+  HEAD_OF_GROUP
+  SHARED float board[32 * WARPS];
+  GLOBAL float* P = chances + (i64)head * T * T;
+  scores(boards, P, q, 3 * D, k, 3 * D, row0, end, T, d);
+  softmax(board, P, row0, end, T);
+}
+
 // … and back: the slopes of its scores, and dq.
-KERNEL void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
+KERNEL ALIKE(128, 4) void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
   HEAD_OF_GROUP
   SHARED float board[32 * WARPS];
   GLOBAL const float* P = chances + (i64)head * T * T;
   GLOBAL float* dS = slopes + (i64)head * T * T;
   scores(boards, dS, dy + (i64)(head / H) * T * D + head % H * d, D, v, 3 * D, row0, end, T, d);
-  for (int r = LANE / 32; r < QUERIES; r += WARPS) {
-    int i = row0 + r, seen = i < T ? i + 1 : 0;
-    i64 at = (i64)i * T;
-    float sum = 0.0f;
-    for (int j = LANE % 32; j < seen; j += 32) sum = FMA(P[at + j], dS[at + j], sum);
-    float mean = sum_lanes32(board, sum);
-    for (int j = LANE % 32; seen && j < end; j += 32) dS[at + j] = j < seen ? P[at + j] * (dS[at + j] - mean) : 0.0f;
+  int lane = LANE % 32;
+  NO_UNROLL
+  for (int r = SOME * (LANE / 32); r < QUERIES; r += SOME * WARPS) {
+    float chance[SOME][KEPT], slope[SOME][KEPT], sum[SOME];
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = row0 + r + k, seen = i < T ? i + 1 : 0;
+      i64 at = (i64)i * T + lane;
+      sum[k] = 0.0f;
+      UNROLL
+      for (int l = 0; l < KEPT; l++) {
+        chance[k][l] = lane + 32 * l < seen ? P[at + 32 * l] : 0.0f;
+        slope[k][l] = lane + 32 * l < seen ? dS[at + 32 * l] : 0.0f;
+      }
+      UNROLL
+      for (int l = 0; l < KEPT; l++) if (lane + 32 * l < seen) sum[k] = FMA(chance[k][l], slope[k][l], sum[k]);
+      for (int j = 32 * KEPT; j + lane < seen; j += 32) sum[k] = FMA(P[at + j], dS[at + j], sum[k]);
+    }
+    sum_some(board, sum);
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = row0 + r + k, seen = i < T ? i + 1 : 0;
+      i64 at = (i64)i * T + lane;
+      UNROLL
+      for (int l = 0; l < KEPT; l++)
+        if (seen && lane + 32 * l < end) dS[at + 32 * l] = lane + 32 * l < seen ? chance[k][l] * (slope[k][l] - sum[k]) : 0.0f;
+      for (int j = 32 * KEPT; seen && j + lane < end; j += 32) dS[at + j] = j + lane < seen ? P[at + j] * (dS[at + j] - sum[k]) : 0.0f;
+    }
   }
   BARRIER;
   gather(boards, dqkv + (q - qkv), 3 * D, scale, dS, 0, k, 3 * D, row0, 0, end, T, d);
 }
 
-// A group has keys: dk and dv, from the queries that looked at them.
-KERNEL void attention_back_columns(GLOBAL float* dqkv, GLOBAL const float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
+// A group has keys: dk, or in the second row of groups dv, from the queries that looked at them.
+KERNEL ALIKE(128, 4) void attention_back_columns(GLOBAL float* dqkv, GLOBAL const float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
   HEAD_OF_GROUP
-  for (int value = 0; value < 2; value++) {
-    GLOBAL const float* a = (value ? chances : slopes) + (i64)head * T * T;
-    GLOBAL const float* b = value ? dy + (i64)(head / H) * T * D + head % H * d : q;
-    gather(boards, dqkv + ((value ? v : k) - qkv), 3 * D, 1.0f, a, 1, b, value ? D : 3 * D, row0, row0, T, T, d);
-  }
+  GLOBAL const float* a = (GROUP_Y ? chances : slopes) + (i64)head * T * T;
+  GLOBAL const float* b = GROUP_Y ? dy + (i64)(head / H) * T * D + head % H * d : q;
+  gather(boards, dqkv + ((GROUP_Y ? v : k) - qkv), 3 * D, 1.0f, a, 1, b, GROUP_Y ? D : 3 * D, row0, row0, T, T, d);
 }
 
 // A warp a row: logits become dloss / dlogits; told: nats, whether it counts, whether the guess was right
@@ -180,55 +261,68 @@ KERNEL void cross_entropy(GLOBAL float* logits, GLOBAL double* told, GLOBAL cons
   }
 }
 
-// A thread a unit: its rows in order. rows (units, columns) get nats, and if there are three columns counts and hits.
-KERNEL void sum_rows(GLOBAL double* rows, GLOBAL const double* told, int units, int each, int total, int columns) {
-  int unit = ELEMENT;
-  if (unit >= units) return;
-  double nats = 0.0, counted = 0.0, hits = 0.0;
-  for (int m = unit * each; m < (unit + 1) * each && m < total; m++) {
-    if (told[3 * m + 1] == 0.0) continue;
-    nats = nats + told[3 * m];
-    counted = counted + 1.0;
-    hits = hits + told[3 * m + 2];
+// A warp a unit: its rows in order, read together. rows (units, columns) get nats, and if there are three columns counts and hits.
+KERNEL void sum_rows(GLOBAL double* rows, GLOBAL const double* told, int each, int total, int columns) {
+  SHARED double board[3 * 32];
+  int end = min((GROUP + 1) * each, total);
+  double sum = 0.0;
+  for (int begin = GROUP * each; begin < end; begin += 32) {
+    BARRIER;
+    for (int i = LANE; i < 3 * 32; i += GROUP_SIZE) board[i] = begin + i / 3 < end ? told[3 * begin + i] : 0.0;
+    BARRIER;
+    if (LANE < 3)
+      for (int i = 0; i < 32; i++) if (board[3 * i + 1] != 0.0) sum = sum + board[3 * i + LANE];
   }
-  rows[(i64)unit * columns] = nats;
-  if (columns == 3) {
-    rows[3 * unit + 1] = counted;
-    rows[3 * unit + 2] = hits;
-  }
+  if (LANE < columns) rows[GROUP * columns + LANE] = sum;
 }
 
-// A group has a row of a unit's token and position gradients: the rows of dx that it stands for, in order. Of tokens it looks for
-// them first, as many at once as it has threads.
-KERNEL void embed_backward(GLOBAL float* slots, GLOBAL const float* dx, GLOBAL const int* inputs, int D, int T, int V, int each, int total, long size) {
-  SHARED uchar is_mine[256];
-  SHARED int mine[256];
-  int v = GROUP, first = GROUP_Y * each, end = min(first + each, total);
-  GLOBAL float* own = slots + GROUP_Y * size + (i64)v * D;
-  if (v >= V) {
-    for (int e = LANE; e < D; e += GROUP_SIZE) {
+// A group has a row of the token or position gradients of 2^levels units, folded by the tree: of each, the rows of dx that it
+// stands for, in order. Of tokens it looks for them first, as many at once as it has threads.
+#define MOST_LEVELS 6
+#define MOST_WARPS 8
+
+KERNEL void embed_backward(GLOBAL float* slots, GLOBAL const float* dx, GLOBAL const int* inputs, int D, int T, int V, int each, int total, long size, int levels) {
+  SHARED uchar is_mine[32 * MOST_WARPS];
+  SHARED int mine[32 * MOST_WARPS], of_warp[MOST_WARPS];
+  int v = GROUP, warp = LANE / 32;
+  float nodes[MOST_LEVELS + 1];  // in registers: nothing but loops that are unrolled looks at them
+  for (int e = LANE; e - LANE < D; e += GROUP_SIZE) {
+    for (int unit = 0; unit < 1 << levels; unit++) {
+      int first = ((GROUP_Y << levels) + unit) * each, end = min(first + each, total);
       float sum = 0.0f;
-      for (int m = first + v - V; m < end; m += T) sum = sum + dx[(i64)m * D + e];
-      own[e] = sum;
+      if (v >= V) {
+        for (int m = first + v - V; m < end && e < D; m += T) sum = sum + dx[(i64)m * D + e];
+      }
+      for (int begin = first; begin < end && v < V; begin += GROUP_SIZE) {
+        int m = begin + LANE, before = 0, found = 0;
+        is_mine[LANE] = m < end && inputs[m] == v;
+        BARRIER;
+        for (int i = 0; i < 32; i++) {
+          before += 32 * warp + i < LANE && is_mine[32 * warp + i];
+          found += is_mine[32 * warp + i];
+        }
+        if (LANE % 32 == 0) of_warp[warp] = found;
+        BARRIER;
+        found = 0;
+        for (int w = 0; w < GROUP_SIZE / 32; w++) {
+          before += w < warp ? of_warp[w] : 0;
+          found += of_warp[w];
+        }
+        if (is_mine[LANE]) mine[before] = m;
+        BARRIER;
+        UNROLL_4
+        for (int i = 0; i < found && e < D; i++) sum = sum + dx[(i64)mine[i] * D + e];
+        BARRIER;
+      }
+      UNROLL
+      for (int level = 0; level <= MOST_LEVELS; level++) {
+        if (((unit >> level) & 1) == 0) {
+          nodes[level] = sum;
+          break;
+        }
+        sum = nodes[level] + sum;
+      }
+      if (unit + 1 == 1 << levels && e < D) slots[GROUP_Y * size + (i64)v * D + e] = sum;
     }
-    return;
-  }
-  for (int begin = first; begin < end; begin += GROUP_SIZE) {
-    int m = begin + LANE, before = 0, found = 0, many = min(GROUP_SIZE, end - begin);
-    is_mine[LANE] = m < end && inputs[m] == v;
-    BARRIER;
-    for (int i = 0; i < many; i++) {
-      before += i < LANE && is_mine[i];
-      found += is_mine[i];
-    }
-    if (is_mine[LANE]) mine[before] = m;
-    BARRIER;
-    for (int e = LANE; e < D; e += GROUP_SIZE) {
-      float sum = begin > first ? own[e] : 0.0f;
-      UNROLL_4
-      for (int i = 0; i < found; i++) sum = sum + dx[(i64)mine[i] * D + e];
-      own[e] = sum;
-    }
-    BARRIER;
   }
 }

@@ -17,10 +17,11 @@ from samebits.families.gpt.weights import Sizes
 from samebits.gpu import elementary, products
 from samebits.gpu.device import LANES, THREADS, Gpu
 from samebits.gpu.opened import require_single
-from samebits.gpu.products import Products, Size
+from samebits.gpu.products import Gradient, Products, Size
 
 OWNER = "gpt"
-WARP, QUERIES, ATTENTION = 32, 64, 256  # threads; rows of a head that a group of attention has; its threads
+WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
+MOST_CHANCES = 256 << 20  # bytes of attention that are kept for the way back; more is computed again
 
 
 class Weights(NamedTuple):
@@ -49,14 +50,15 @@ def weights_of(z: Sizes) -> Weights:
     return Weights(0, z.V * z.D, layers, (at, z.D, z.V), at + z.D * z.V)
 
 
-def kernels_for(width: int, device: Gpu) -> Mapping[str, Any]:
-    """For heads so wide."""
-    columns = 1 if width <= 16 else 2 if width <= 32 else 4  # of a thread, in products of a head's rows
+def kernels_for(width: int, context: int, device: Gpu) -> Mapping[str, Any]:
+    """For heads so wide, and samples so long."""
+    shape = (4, 2, 16, 8) if width <= 16 else (4, 4, 16, 8) if width <= 32 else (8, 4, 8, 16)  # 64 rows of a head
+    head = Size("HEAD", *shape, 16)
     files = (
-        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 4, 4, 16, 16, 16, 2).part(),
-        Size("HEAD", 4, columns, 16, 16, 16, 2).part(), "families/gpt/gpt.cl",
+        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(), head.part(),
+        "families/gpt/gpt.cl",
     )  # fmt: skip
-    return device.program(files, HEAD_N=columns, **elementary.WORDS)
+    return device.program(files, HEAD_M=head.m, HEAD_N=head.n, KEPT=min(8, -(-context // WARP)), **elementary.WORDS)
 
 
 class Transformer:
@@ -67,10 +69,11 @@ class Transformer:
     ) -> None:
         self.device, self.params, self.z, self.drop, self.when = device, params, z, drop, when
         self.weights, self.scratch = weights_of(z), device.scratch(OWNER)
-        self.kernels = kernels_for(z.D // z.H, device)
+        self.kernels = kernels_for(z.D // z.H, z.T, device)
         self.products = Products(device, self.kernels)
         self.samples, self.rows, self.units = samples, samples * z.T, -(-samples // z.S)
         self.each = z.S * z.T  # rows of a unit
+        self.again = 4 * self.rows * z.H * z.T * z.L > MOST_CHANCES  # chances are computed on the way back, too
         self.inputs, self.targets, self.starts = sent["inputs"], sent["targets"], sent["starts"]
         self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
 
@@ -92,21 +95,21 @@ class Transformer:
         start, inputs, outputs = matrix
         return self.params[start:], (self.rows, outputs, inputs)
 
-    def gradient_of(self, slots: Any, a: Any, b: Any, matrix: tuple[int, int, int]) -> None:
-        """Every unit's aᵀ · b, in its slot."""
-        start, inputs, outputs = matrix
-        self.products.by_unit(slots, start, a, b, self.starts, (inputs, outputs))
+    def gradient_of(self, a: Any, b: Any, matrix: tuple[int, int, int]) -> Gradient:
+        return Gradient(matrix[0], a, b, *matrix[1:])
 
-    def attend(self, name: str, *arrays: Any) -> None:
+    def attend(self, name: str, *arrays: Any, parts: int = 1) -> None:
         z = self.z
         groups = self.samples * z.H * -(-z.T // QUERIES)
-        self.run(name, groups, ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
+        self.run(name, (groups, parts), ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
         self.run("norm_forward", self.rows, WARP, n, r, x, self.z.D)
 
-    def norm_back(self, dx: Any, dn: Any, n: Any, r: Any, fresh: bool = False) -> None:
-        self.run("norm_backward", self.rows, WARP, dx, dn, n, r, self.z.D, int(fresh))
+    def norm_back(self, dx: Any, old: Any, dn: Any, n: Any, r: Any) -> None:
+        """dx = what it was, or nothing, and what comes through the norm."""
+        fresh = old is None
+        self.run("norm_backward", self.rows, WARP, dx, dx if fresh else old, dn, n, r, self.z.D, int(fresh))
 
     def mask(self, site: int) -> Any:
         return self.memory(f"mask {site}", self.z.D, np.uint8)
@@ -157,8 +160,9 @@ class Transformer:
     def layer(self, number: int) -> tuple[Any, ...]:
         """What a layer keeps for the way back."""
         D = self.z.D
-        widths = {"n1": D, "qkv": 3 * D, "y": D, "n2": D, "p": 4 * D, "r1": 1, "r2": 1, "P": self.z.H * self.z.T}
-        return tuple(self.memory(f"{name} {number}", width) for name, width in widths.items())
+        widths = {"n1": D, "qkv": 3 * D, "y": D, "n2": D, "p": 4 * D, "r1": 1, "r2": 1}
+        chances = self.memory("P" if self.again else f"P {number}", self.z.H * self.z.T)
+        return *(self.memory(f"{name} {number}", width) for name, width in widths.items()), chances
 
     def losses(self, logits: Any, rows: Any) -> None:
         """Nats, and in three columns counts and hits, of every unit; logits become their gradient."""
@@ -166,46 +170,56 @@ class Transformer:
         self.run("cross_entropy", self.rows, WARP, logits, told, self.targets, self.z.V)
         columns = rows.shape[1]
         self.device.post(
-            self.kernels["sum_rows"], -(-self.units // WARP), WARP, rows, told, self.units, self.each, self.rows,
-            columns, aside=True,
+            self.kernels["sum_rows"], self.units, WARP, rows, told, self.each, self.rows, columns, aside=True,
         )  # fmt: skip
 
     def backward(self, logits: Any, slots: Any) -> None:
         z, weights, drop = self.z, self.weights, self.drop
         x, nf, dx, dn = (self.memory(name, z.D) for name in ("x", "nf", "dx", "dn"))
+        middle = self.memory("dx between", z.D)  # after the wide layer, before attention
         da, dqkv = self.memory("a", 4 * z.D), self.memory("dqkv", 3 * z.D)
         slopes = self.memory("slopes", z.H * z.T)
-        self.gradient_of(slots, nf if z.final_norm else x, logits, weights.head)
+        gradients = [self.gradient_of(nf if z.final_norm else x, logits, weights.head)]
         if z.final_norm:
             self.products.transposed(dn, logits, *self.back_of(weights.head))
-            self.norm_back(dx, dn, nf, self.memory("rf", 1), fresh=True)
+            self.norm_back(dx, None, dn, nf, self.memory("rf", 1))
         else:
             self.products.transposed(dx, logits, *self.back_of(weights.head))
+            if drop.threshold:
+                self.products.by_unit(slots, gradients, self.starts, self.each)  # before x is written to
+                gradients = []
         for number in range(z.L - 1, -1, -1):
             layer, (n1, qkv, y, n2, p, r1, r2, P) = weights.layers[number], self.layer(number)
-            branch = dx
+            branch, other = dx, middle
             if drop.threshold:
-                branch = x  # the stream itself is no longer needed
+                branch, other = x, self.memory("branch", z.D)  # the stream itself is no longer needed
                 self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 2), drop.scale)
             self.products.slope(da, p, branch, *self.back_of(layer["down"]))  # p becomes the square again
-            self.gradient_of(slots, p, branch, layer["down"])
-            self.gradient_of(slots, n2, da, layer["up"])
             self.products.transposed(dn, da, *self.back_of(layer["up"]))
-            self.norm_back(dx, dn, n2, r2)
+            self.norm_back(middle, dx, dn, n2, r2)
             if drop.threshold:
-                self.each_number("apply_dropout", branch, dx, self.mask(2 * number + 1), drop.scale)
-            self.gradient_of(slots, y, branch, layer["out"])
-            self.products.transposed(dn, branch, *self.back_of(layer["out"]))
+                self.each_number("apply_dropout", other, middle, self.mask(2 * number + 1), drop.scale)
+            self.products.transposed(dn, other, *self.back_of(layer["out"]))
+            if self.again:
+                self.attend("attention_chances", P, qkv)
             self.attend("attention_back_rows", dqkv, slopes, dn, P, qkv)
-            self.attend("attention_back_columns", dqkv, slopes, dn, P, qkv)
-            self.gradient_of(slots, n1, dqkv, layer["qkv"])
+            self.attend("attention_back_columns", dqkv, slopes, dn, P, qkv, parts=2)
+            gradients += [
+                self.gradient_of(p, branch, layer["down"]),
+                self.gradient_of(n2, da, layer["up"]),
+                self.gradient_of(n1, dqkv, layer["qkv"]),
+                self.gradient_of(y, other, layer["out"]),
+            ]
+            self.products.by_unit(slots, gradients, self.starts, self.each)
+            gradients = []
             self.products.transposed(dn, dqkv, *self.back_of(layer["qkv"]))
-            self.norm_back(dx, dn, n1, r1)
+            self.norm_back(dx, middle, dn, n1, r1)
         if drop.threshold:
             self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)
+        levels = (self.units // len(slots)).bit_length() - 1
         self.run(
-            "embed_backward", (z.V + z.T, self.units), min(THREADS, -(-z.D // WARP) * WARP), slots, dx, self.inputs,
-            z.D, z.T, z.V, self.each, self.rows, weights.size,
+            "embed_backward", (z.V + z.T, len(slots)), min(THREADS, -(-z.D // WARP) * WARP), slots, dx, self.inputs,
+            z.D, z.T, z.V, self.each, self.rows, weights.size, levels,
         )  # fmt: skip
 
 
@@ -261,4 +275,10 @@ def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
     return device.download(made).reshape(*inputs.shape, -1)
 
 
-KERNELS = Kernels(gradient, evaluate)
+def levels(config: GptConfig, wave: Wave) -> int:
+    """Of the tree over units, that `gradient` folds."""
+    shapes = [matrix[1:] for matrix in weights_of(sizes(config)).layers[0].values()]
+    return products.levels_for(shapes, wave.first_unit, wave.last_unit)
+
+
+KERNELS = Kernels(gradient, evaluate, nodes=levels)

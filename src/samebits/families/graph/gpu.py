@@ -21,7 +21,7 @@ from samebits.families.graph.store import Store
 from samebits.gpu import elementary, products
 from samebits.gpu.device import THREADS, Gpu, Scratch
 from samebits.gpu.opened import require_single
-from samebits.gpu.products import Products
+from samebits.gpu.products import Gradient, Products
 
 OWNER = "graph"
 FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
@@ -191,13 +191,13 @@ class Network:
         H, W, C, L, there, count = self.H, self.W, self.C, self.sizes.layers, self.there, self.nodes * self.H
         units, flat, dh = there["units"], slots.reshape(-1), self.memory("dh", H)
         weights, bias = self.places(L)
-        self.products.by_unit(slots, weights, self.x(L)[0], slopes, units, (H, C))
+        self.products.by_unit(slots, [Gradient(weights, self.x(L)[0], slopes, H, C)], units)
         self.run("column_sums", C, flat[bias:], slopes, units, C, self.size, parts=self.units)
         self.products.transposed(dh, slopes, self.params[weights:], (self.nodes, C, H))
         for layer in range(L - 1, -1, -1):
             (x, _), (weights, bias) = self.x(layer), self.places(layer)
             self.run("scale_by", count, dh, self.memory(f"slope {layer}", H), count)
-            self.products.by_unit(slots, weights, x, dh, units, (W, H))
+            self.products.by_unit(slots, [Gradient(weights, x, dh, W, H)], units)
             self.run("column_sums", H, flat[bias:], dh, units, H, self.size, parts=self.units)
             self.products.transposed(x, dh, self.params[weights:], (self.nodes, H, W))
             self.run("gather_backward", count, dh, x, *self.edges[0], count, H, W, 0)
