@@ -33,12 +33,10 @@ def test_waves_do_not_change_a_bit(gpu):
 
 
 @pytest.mark.parametrize(
-    ("lanes", "there", "back", "low", "chained"),
-    [(32, 32, 16, 3, True), (32, 16, 8, 2, False), (32, 8, 4, 4, True), (64, 4, 16, 0, True), (96, 32, 8, 3, True)],
+    ("lanes", "share", "low", "chained"), [(32, 16, 3, True), (32, 8, 2, False), (64, 4, 4, True), (96, 16, 0, True)]
 )
-def test_whoever_has_which_cells(gpu, monkeypatch, lanes, there, back, low, chained):
-    monkeypatch.setattr(on_gpu, "THERE", (there,))
-    monkeypatch.setattr(on_gpu, "BACK", (back,))
+def test_whoever_has_which_cells(gpu, monkeypatch, lanes, share, low, chained):
+    monkeypatch.setattr(on_gpu, "SHARES", (share,))
     monkeypatch.setattr(
         on_gpu, "fitting", lambda levels, backward, team, room: on_gpu._plan(levels, backward, low, chained)
     )

@@ -43,10 +43,10 @@ class Size(NamedTuple):
         return path, ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
 
 
-# A thread's numbers: each term of an 8 · 8 block costs 4 reads of four numbers for 64 sums, of a 4 · 4 block 2 for 16.
-LARGE = Size("LARGE", 8, 8, 16, 16, 8, 2)  # 128 · 128
+# A thread's numbers: each term of a 16 · 8 block costs 6 reads of four numbers for 128 sums, of a 4 · 4 block 2 for 16.
+LARGE = Size("LARGE", 16, 8, 8, 16, 8, 2)  # 128 · 128
 SQUARE = Size("SQUARE", 8, 4, 8, 16, 16)  # 64 · 64
-SMALL = Size("SMALL", 4, 4, 8, 16, 32)  # 32 · 64: where even so there are few, and each waits for its lots
+SMALL = Size("SMALL", 4, 4, 8, 16, 16)  # 32 · 64: where even so there are few, and each waits for its lots
 ENOUGH = 200  # tiles that keep a large GPU busy
 ENOUGH_OF_UNITS = 380  # … that each go through several units; times those that are beside each other
 MOST_LEVELS = 6  # of the tree, folded by whoever computes a unit

@@ -33,9 +33,7 @@
 // Which cell of the tile the group's i-th is.
 DEVICE int cell_of(int i) {
   int share = GROUP % SHARES, p = i % SHARE, part = i / SHARE;
-#if SHARE == 32
-  return i;
-#elif SHARE == 16
+#if SHARE == 16
   return 32 * part + (p & 3) + ((p & 4) << 2) + (p & 8) + (share << 2);
 #elif SHARE == 8
   return 32 * part + (p & 3) + ((p >> 2) << 4) + ((share & 1) << 3) + ((share >> 1) << 2);

@@ -25,7 +25,7 @@ OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
 AUTOMATON = LANES, "families/logic_ca/automaton.cl"
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
-THERE, BACK = (32, 16, 8, 4), (16, 8, 4)  # lanes of a tile that a group may have
+SHARES = 16, 8, 4  # lanes of a tile that a group may have
 FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 
 
@@ -65,7 +65,7 @@ def fitting(levels: ById, back: bool, team: Team, room: int) -> Plan | None:
 @lru_cache(maxsize=16)
 def _way(levels: ById, back: bool, lanes: int, units: int, room: int, busy: int, threads: int) -> Way:
     """As many lanes of a tile a group as there is room for and still groups for everybody."""
-    teams = [Team(share, share * lanes // WARP // 4, threads // WARP) for share in (BACK if back else THERE)]
+    teams = [Team(share, share * lanes // WARP // 4, threads // WARP) for share in SHARES]
     found = [(team, fitting(levels, back, team, room)) for team in teams if team.quads <= WARP]
     fits = [(team, plan) for team, plan in found if plan is not None]
     if fits:
