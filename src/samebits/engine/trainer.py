@@ -108,7 +108,10 @@ class Trainer:
 
     def _gradient_plan(self, batch: Batch) -> Plan:
         groups, width = self.family.groups(self.config, batch), self.family.slot_size(self.config)
-        return self.reduction.plan(groups, width * self.params.itemsize)
+        unit_bytes = width * self.params.itemsize
+        if self.kernels.nodes:  # as if in one wave: then a row is shared by so many units
+            unit_bytes >>= self.kernels.nodes(self.config, Wave(0, len(groups), 0, int(groups.sum())))
+        return self.reduction.plan(groups, unit_bytes)
 
     def _post_gradient(self, batch: Batch, plan: Plan) -> Vector:
         """The units' losses, there once the device has joined."""
