@@ -23,11 +23,11 @@ from samebits.engine.params import views, weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
-from samebits.engine.trainer import kernels_for, resolve
+from samebits.engine.trainer import kernels_for, prepare_training, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.gpu.choose import device_for
-from samebits.progress import watched
+from samebits.progress import shown_compiling, watched
 from samebits.report import notebook
 from samebits.report.plots import Picture, plot_losses, read_columns
 
@@ -202,6 +202,8 @@ def train(
         links = links_for(team, near)
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         check_alike(links, lambda: facts(task, ready, "none", team) if links else {})
+        with shown_compiling(progress):
+            prepare_training(family, ready, team)
         run, again = one_folder(
             links,
             lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),

@@ -20,7 +20,8 @@ from rich.text import Text
 
 from samebits.cli.common import PresetOption, TaskName, print_table
 from samebits.cli.terminal import echo, say
-from samebits.engine.pool import available_cores
+from samebits.cli.waiting import shown as shown_now
+from samebits.engine.cores import available_cores
 from samebits.errors import SamebitsError
 from samebits.printing import printable
 from samebits.report.comparison import plot_runs
@@ -134,12 +135,14 @@ class SweepView:
     def __enter__(self) -> SweepView:
         if self.live:
             self.live.start()
+            shown_now.append(self.live)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live:
+            shown_now.remove(self.live)
             with suppress(OSError, ValueError):
                 self.live.stop()
 
