@@ -13,12 +13,24 @@ import pytest
 
 from samebits import api
 from samebits.cli.compare import differences
-from samebits.cli.sweep import choices_of, job_count
+from samebits.cli.sweep import choices_of
 from samebits.conditions import Condition, condition_of
 from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.report.plots import read_columns
-from samebits.sweeping import DONE, GIVEN_UP, STOPPED, Standing, begin, plan, reopen, run_sweep, survivors, values_of
+from samebits.sweeping import (
+    DONE,
+    GIVEN_UP,
+    STOPPED,
+    Standing,
+    begin,
+    job_count,
+    plan,
+    reopen,
+    run_sweep,
+    survivors,
+    values_of,
+)
 from tests.helpers import TIMEOUT
 
 TINY = {"steps": [16], "eval_every": [2], "checkpoint_every": [4]}

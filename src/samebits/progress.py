@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,6 +72,25 @@ class NotebookCompiling:
             self.handle = display(line, display_id=True)
         else:
             self.handle.update(line)
+
+
+class NotebookSweep:
+    """A sweep in a notebook, on one line of its output."""
+
+    def __init__(self, total: int, judged_by: str) -> None:
+        from IPython.display import display
+
+        self.total, self.judged_by, self.ended = total, judged_by, -1
+        self.handle = display(Line(0, total, "starting", "run"), display_id=True)
+
+    def __call__(self, standings: Sequence[Any]) -> None:
+        """What sweeping.py tells whoever watches."""
+        ended = [one for one in standings if one.state != "waiting"]
+        if len(ended) != self.ended:
+            self.ended = len(ended)
+            best = min((one.value for one in ended if one.value == one.value), default=None)
+            note = f"best {self.judged_by} {best:.5g}" if best is not None else ""
+            self.handle.update(Line(self.ended, self.total, note, "run"))
 
 
 def in_notebook() -> bool:

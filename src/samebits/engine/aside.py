@@ -1,9 +1,8 @@
 """Compiling in processes beside us: several functions at once, while we can still be stopped.
 
 LLVM answers no Ctrl-C, and keeps Python to itself. So a function that is not on disk yet is compiled by a helper
-(helper.py), which leaves it on disk, where we find it. Helpers are programs of their own, not forks: whoever calls us
-may have threads, or a script without `if __name__ == "__main__"`. What they cannot do, we do ourselves, as if there
-were none: a helper that fails costs time and nothing else.
+(helper.py), which leaves it on disk, where we find it. What helpers cannot do, we do ourselves, as if there were none:
+one that fails costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import atexit
 import os
 import pickle
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -24,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numba
 
+from samebits.engine.children import command, environment
 from samebits.engine.cores import available_cores
 from samebits.engine.kernel_cache import KEPT_IN, KernelCache
 
@@ -65,15 +64,12 @@ class _Helper:
 
     def __init__(self) -> None:
         self.line, theirs = connection.Pipe()
-        # It finds what we find, and keeps what it makes where we look for it. In a session of its own Ctrl-C passes it
-        # by: we end it.
-        paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
-        env = {**os.environ, "PYTHONPATH": paths, "SAMEBITS_CACHE_DIR": os.path.dirname(str(KEPT_IN))}
+        # It keeps what it makes where we look for it. In a session of its own Ctrl-C passes it by: we end it.
+        env = environment(SAMEBITS_CACHE_DIR=os.path.dirname(str(KEPT_IN)))
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "samebits.engine.helper", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
+                command("samebits.engine.helper", str(theirs.fileno())), pass_fds=[theirs.fileno()], env=env,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         finally:
             theirs.close()
