@@ -135,7 +135,7 @@ def plan(
         configs.append(config)
     if len({config.steps for config in configs}) > 1 and halve:
         raise SamebitsError("halve compares runs at the same steps, and these have different steps; leave one out")
-    condition = condition_of(stop_when, family) if stop_when else None
+    condition = None if stop_when is None else condition_of(stop_when, family)
     found = Sweep(Path(), task, chosen, runs, max(config.steps for config in configs), condition, halve, family)
     if (halve or (condition and condition.column.startswith("eval_"))) and any(not c.eval_every for c in configs):
         raise SamebitsError("eval_every is 0, so nothing is evaluated on the way; set eval_every")

@@ -72,7 +72,7 @@ def foresee(function: Any, form: str, kinds: tuple[Any, ...]) -> None:
 
 def prepare(name: str, config: TrainConfig, dtype: Any, device: Device, rehearse: Callable[[Rehearsal], None]) -> None:
     """Compile what a family's training with this config takes, if that was not done before on this machine."""
-    if device.kind != "cpu" or isinstance(device, Rehearsal) or not aside.can_help():
+    if not isinstance(device, Workers) or isinstance(device, Rehearsal) or not aside.can_help():
         return
     assert KEPT_IN is not None
     done = KEPT_IN / f"ready-{_shape(name, config, dtype)}"
