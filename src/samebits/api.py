@@ -188,9 +188,9 @@ def train(
     `observe(step, row)` is called after every step; row is a dict of the metrics where they were logged, as in
     metrics.csv (`step`, the losses, `grad_norm`, `lr`, and `eval_…` where it was evaluated), and empty at other steps.
     `progress`: True shows a bar, False does not; left out, it is shown at a terminal and in a notebook. The first
-    Ctrl-C saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt. `device` is cpu, gpu,
-    cuda or opencl, cuda:1 the second such, and changes no bit; one that cannot promise that is refused, but with
-    `inexact`.
+    Ctrl-C saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt, and so is any while
+    kernels are compiled, once on a machine, before there is a folder. `device` is cpu, gpu, cuda or opencl, cuda:1 the
+    second such, and changes no bit; one that cannot promise that is refused, but with `inexact`.
     """
     _check_callbacks(observe, interrupts, progress)
     inexact = checks.flag("inexact", inexact)
@@ -255,7 +255,7 @@ def resume(
 
         check_alike(links, opened)
         assert run is not None
-        with watched(progress, run.family, run.config, observe) as told:
+        with shown_compiling(progress), watched(progress, run.family, run.config, observe) as told:
             return Run(run.path, run_training(run, team, which, told, interrupts, new_metrics, links))
 
 
