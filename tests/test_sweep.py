@@ -305,3 +305,15 @@ def test_a_sweep_that_trained_nothing_has_no_best(tmp_path):
         _ = found.best
     with pytest.raises(SamebitsError, match="no curve"):
         found.plot()
+
+
+def test_the_lowest_is_best_and_the_earlier_of_two(tmp_path):
+    sweep = tiny(tmp_path / "sweep", lr=[0.03, 0.04, 0.05, 0.06])
+    values = math.nan, 2.0, 1.0, 1.0
+    standings = [
+        Standing(index, sweep.runs[index], DONE, 16, value, f"hash {index}") for index, value in enumerate(values)
+    ]
+    found = SweepResult(sweep.path, False, sweep, standings)
+    assert [run.path.name for run in found.runs] == ["002", "003", "001", "000"]
+    assert (found.best.path, found.best.outcome.weights) == (sweep.folder(2), "hash 2")
+    assert "best lr=0.05" in repr(found)
