@@ -196,6 +196,14 @@ RUNS: dict[str, Row] = {
          "other_bits": "True", "new_metrics": "True", "progress": "None True"},
         {"path": "path|does not exist"},
     ),
+    "sweep": Row(
+        lambda **given: samebits.sweep(**given, steps=1, batch_size=1, eval_every=1, seed=[0]),
+        {"task": "life", "preset": "small", "jobs": 1, "out": "new", "stop_when": None, "halve": False,
+         "progress": None},
+        {"preset": "None", "jobs": "3", "out": "None x Path", "stop_when": "None", "halve": "True",
+         "progress": "None True"},
+        {"stop_when": "stop.when"},
+    ),
     "open_device": Row(
         samebits.open_device,
         {"device": "cpu", "workers": 1, "inexact": False},
@@ -285,7 +293,13 @@ def test_every_function_is_in_the_table() -> None:
     things |= {"rollout": LogicModel.rollout, "loss_and_gradient": LogicModel.loss_and_gradient}
     things |= {name: getattr(GptModel, name) for name in ("logits", "loss", "generate", "stream")}
     things |= {name: getattr(GraphModel, name) for name in ("parse", "edits", "predict")}
-    made_by_us = {"Run", "EditDistance", "Distances", "SamebitsError"}  # records that a user reads and does not make
+    made_by_us = {
+        "Run",
+        "SweepResult",
+        "EditDistance",
+        "Distances",
+        "SamebitsError",
+    }  # records that a user reads and does not make
     for name, thing in things.items():
         if callable(thing) and name not in made_by_us:
             wanted = [one for one in inspect.signature(thing).parameters.values() if one.kind != one.VAR_KEYWORD]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from samebits.__main__ import main as command
-from samebits.cli import common
-from samebits.cli.common import CompilingNotice, ProgressView, print_table
+from samebits.cli import waiting
+from samebits.cli.common import ProgressView, print_table
+from samebits.cli.waiting import CompilingNotice
 from samebits.config import TrainConfig, build
 from samebits.errors import SamebitsError
 from samebits.families import discover
@@ -161,7 +162,7 @@ def test_a_narrow_terminal_cuts_metrics_and_neither_steps_nor_time_left(monkeypa
 
 def test_the_time_left_is_judged_by_the_second_half_of_the_steps_and_the_newest_evaluation_stays(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(waiting.time, "perf_counter", lambda: now[0])
     with ProgressView(1000) as view:
         for step in range(1, 301):
             now[0] += 10.0 if step <= 100 else 0.1  # slow at first: somebody else computed, too
@@ -179,8 +180,8 @@ def test_the_time_left_is_judged_by_the_second_half_of_the_steps_and_the_newest_
 )
 def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, seconds, kept_in, said):
     now = [0.0]
-    monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(common, "KEPT_IN", kept_in)
+    monkeypatch.setattr(waiting.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(waiting, "KEPT_IN", kept_in)
     notice = CompilingNotice()
     for _ in range(3):
         notice.on_start(None)
@@ -196,7 +197,7 @@ def test_compiling_is_mentioned_once_it_takes_a_while(monkeypatch, capsys, secon
 def test_a_process_that_compiles_says_so(tmp_path):
     """A program with an empty cache; nothing else of it is slow."""
     code = (
-        "import sys\nfrom samebits.cli import common\ncommon.CompilingNotice.SECONDS = 0.0\n"
+        "import sys\nfrom samebits.cli import waiting\nwaiting.CompilingNotice.SECONDS = 0.0\n"
         "from samebits.cli import main\n"
         "sys.argv = ['samebits', 'predict', 'run', '(and x x)']\nmain()"
     )

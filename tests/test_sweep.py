@@ -8,17 +8,34 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import pandas
 import pytest
 
+import samebits
 from samebits import api
 from samebits.cli.compare import differences
-from samebits.cli.sweep import choices_of, job_count
+from samebits.cli.sweep import choices_of
 from samebits.conditions import Condition, condition_of
 from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.report.plots import read_columns
-from samebits.sweeping import DONE, GIVEN_UP, STOPPED, Standing, begin, plan, reopen, run_sweep, survivors, values_of
+from samebits.sweeping import (
+    DONE,
+    GIVEN_UP,
+    STOPPED,
+    Standing,
+    begin,
+    job_count,
+    plan,
+    reopen,
+    run_sweep,
+    survivors,
+    values_of,
+)
+from samebits.sweeps import SweepResult, _values
 from tests.helpers import TIMEOUT
 
 TINY = {"steps": [16], "eval_every": [2], "checkpoint_every": [4]}
@@ -208,3 +225,95 @@ def test_compare_lists_what_differs(tmp_path):
     alone = samebits_command("compare", tmp_path / "0.05")
     assert "at least two" in alone.communicate(timeout=TIMEOUT)[1]
     assert alone.returncode == 2
+
+
+def test_a_sweep_from_python_is_the_same(tmp_path, capsys):
+    given = {"preset": "small", "lr": [0.05, 0.06], "steps": 16, "eval_every": 2, "checkpoint_every": 4}
+    found = samebits.sweep("checkerboard", **given, out=tmp_path / "sweep", jobs=2, progress=True)
+    assert "run 001" in capsys.readouterr().err
+    assert not found.interrupted
+    with (tmp_path / "sweep/sweep.csv").open() as file:
+        assert [row["weights"] for row in csv.DictReader(file)] == [row["weights"] for row in found.rows]
+    for row in found.rows:
+        alone = samebits.train("checkerboard", **given | {"lr": row["lr"]}, out=tmp_path / row["run"])
+        assert (row["state"], row["step"], row["weights"]) == (DONE, 16, alone.weights_hash)
+    assert [row[found.judged_by] for row in found.rows] == pandas.DataFrame(found.rows)[found.judged_by].tolist()
+    best = min(found.rows, key=lambda row: row[found.judged_by])
+    assert found.best.path == tmp_path / "sweep" / best["run"]
+    assert found.best.weights_hash == found.best.outcome.weights == best["weights"]
+    assert [run.path.name for run in found.runs] == sorted(("000", "001"), key=lambda name: name != best["run"])
+    assert found.plot().path == tmp_path / "sweep/curves.png"
+    assert f"2 runs, best lr={best['lr']}" in repr(found)
+    again = samebits.sweep("checkerboard", **given, out=tmp_path / "sweep")
+    assert again.rows == found.rows
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "nothing to vary"),
+        ({"lr": []}, "each once"),
+        ({"lr": [0.1, float("nan")]}, "lr is nan"),
+        ({"lr": [object()]}, "lr is <object"),
+        ({"lr": {0.1, 0.2}}, "a number, a text, or a list"),
+        ({"wirng_seed": [1]}, "wiring_seed"),
+        ({"lr": [0.1], "jobs": 0}, "jobs is 0"),
+        ({"lr": [0.1], "jobs": "many"}, "jobs is 'many'"),
+        ({"lr": [0.1], "halve": 1}, "halve is 1"),
+        ({"lr": [0.1], "stop_when": 3}, "stop_when is 3"),
+        ({"lr": [0.1], "progress": "yes"}, "progress is 'yes'"),
+        ({"lr": [0.1], "out": 7}, "out is 7"),
+        ({"lr": [0.1], "preset": "tiny"}, "tiny"),
+    ],
+)
+def test_a_sweep_from_python_that_is_refused(given, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SamebitsError, match=told):
+        samebits.sweep("checkerboard", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_from_python():
+    assert _values("seed", range(3)) == _values("seed", np.arange(3)) == [0, 1, 2]
+    assert _values("update", (8, 4)) == [[8, 4]]  # one value
+    assert _values("update", [(8, 4), (8, 2)]) == [[8, 4], [8, 2]]
+    assert _values("data", "0..9") == ["0..9"]
+    assert _values("data", Path("x")) == ["x"]
+    assert _values("lr", np.float64(0.5)) == [0.5]
+
+
+def test_a_script_needs_no_guard(tmp_path):
+    """What it starts are programs of our own: they never run the script again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import samebits\nprint('begun')\n"
+        "found = samebits.sweep('checkerboard', preset='small', steps=2, eval_every=2, seed=[0, 1], jobs=2)\n"
+        "print(len(found.runs))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    assert done.stdout.split() == ["begun", "2"], done.stderr
+
+
+def test_a_sweep_that_trained_nothing_has_no_best(tmp_path):
+    sweep = tiny(tmp_path / "sweep", lr=[0.05, 0.06])
+    found = SweepResult(sweep.path, True, sweep, [Standing(0, sweep.runs[0]), Standing(1, sweep.runs[1])])
+    assert found.runs == []
+    with pytest.raises(SamebitsError, match="goes on"):
+        _ = found.best
+    with pytest.raises(SamebitsError, match="no curve"):
+        found.plot()
+
+
+def test_the_lowest_is_best_and_the_earlier_of_two(tmp_path):
+    sweep = tiny(tmp_path / "sweep", lr=[0.03, 0.04, 0.05, 0.06])
+    values = math.nan, 2.0, 1.0, 1.0
+    standings = [
+        Standing(index, sweep.runs[index], DONE, 16, value, f"hash {index}") for index, value in enumerate(values)
+    ]
+    found = SweepResult(sweep.path, False, sweep, standings)
+    assert [run.path.name for run in found.runs] == ["002", "003", "001", "000"]
+    assert (found.best.path, found.best.outcome.weights) == (sweep.folder(2), "hash 2")
+    assert "best lr=0.05" in repr(found)

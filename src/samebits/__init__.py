@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from samebits.families.gpt.model import GptModel
     from samebits.families.graph.model import GraphModel
     from samebits.families.logic_ca.model import LogicModel
+    from samebits.sweeps import SweepResult, sweep
 
     __version__: str
 
@@ -20,13 +21,16 @@ __all__ = [
     "LogicModel",
     "Run",
     "SamebitsError",
+    "SweepResult",
     "__version__",
     "distance",
     "load",
     "open_device",
     "resume",
+    "sweep",
     "train",
 ]
+_SWEEPS = ("SweepResult", "sweep")
 _MODELS = {"GptModel": "gpt", "GraphModel": "graph", "LogicModel": "logic_ca"}
 
 
@@ -38,6 +42,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("samebits.distance")
     if name in _MODELS:
         return getattr(importlib.import_module(f"samebits.families.{_MODELS[name]}.model"), name)
+    if name in _SWEEPS:
+        return getattr(importlib.import_module("samebits.sweeps"), name)
     if name in __all__:
         return getattr(importlib.import_module("samebits.api"), name)
     raise AttributeError(f"module 'samebits' has no attribute {name!r}")

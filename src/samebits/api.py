@@ -23,11 +23,11 @@ from samebits.engine.params import views, weights_hash
 from samebits.engine.parts import Model
 from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
-from samebits.engine.trainer import kernels_for, resolve
+from samebits.engine.trainer import kernels_for, prepare_training, resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.gpu.choose import device_for
-from samebits.progress import watched
+from samebits.progress import shown_compiling, watched
 from samebits.report import notebook
 from samebits.report.plots import Picture, plot_losses, read_columns
 
@@ -188,9 +188,9 @@ def train(
     `observe(step, row)` is called after every step; row is a dict of the metrics where they were logged, as in
     metrics.csv (`step`, the losses, `grad_norm`, `lr`, and `eval_…` where it was evaluated), and empty at other steps.
     `progress`: True shows a bar, False does not; left out, it is shown at a terminal and in a notebook. The first
-    Ctrl-C saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt. `device` is cpu, gpu,
-    cuda or opencl, cuda:1 the second such, and changes no bit; one that cannot promise that is refused, but with
-    `inexact`.
+    Ctrl-C saves and returns, with `run.outcome.interrupted`; the second is a KeyboardInterrupt, and so is any while
+    kernels are compiled, once on a machine, before there is a folder. `device` is cpu, gpu, cuda or opencl, cuda:1 the
+    second such, and changes no bit; one that cannot promise that is refused, but with `inexact`.
     """
     _check_callbacks(observe, interrupts, progress)
     inexact = checks.flag("inexact", inexact)
@@ -202,6 +202,8 @@ def train(
         links = links_for(team, near)
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         check_alike(links, lambda: facts(task, ready, "none", team) if links else {})
+        with shown_compiling(progress):
+            prepare_training(family, ready, team)
         run, again = one_folder(
             links,
             lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),
@@ -253,7 +255,7 @@ def resume(
 
         check_alike(links, opened)
         assert run is not None
-        with watched(progress, run.family, run.config, observe) as told:
+        with shown_compiling(progress), watched(progress, run.family, run.config, observe) as told:
             return Run(run.path, run_training(run, team, which, told, interrupts, new_metrics, links))
 
 

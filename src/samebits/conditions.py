@@ -14,6 +14,7 @@ import numpy as np
 from samebits.engine.family import Family
 from samebits.engine.train import metric_columns
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 
 CONDITION = re.compile(r"\s*(\w+)\s*(==|!=|<=|>=|<|>)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -50,7 +51,7 @@ def condition_of(text: str, family: Family) -> Condition:
         found = None
     if found:
         known = ", ".join(metric_columns(family))
-        raise SamebitsError(f"stop-when names {found[1]}; {family.name} measures {known}; use one of them")
+        raise SamebitsError(f"stop-when names {shown(found[1])}; {family.name} measures {known}; use one of them")
     raise SamebitsError(
-        f"stop-when is {text!r}; it must be a metric, a comparison and a number; for example: eval_loss < 0.1"
+        f"stop-when is {shown(text)}; it must be a metric, a comparison and a number; for example: eval_loss < 0.1"
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from samebits.config import TrainConfig
+from samebits.engine.aside import Progress, watched_by
 from samebits.engine.family import Family
 from samebits.engine.train import SAMPLE, Observer
 
@@ -19,11 +20,11 @@ SECONDS_BETWEEN_LOOKS = 0.25
 class Line:
     """What a notebook shows: a bar and the newest figures."""
 
-    def __init__(self, step: int, total: int, note: str) -> None:
-        self.step, self.total, self.note = step, total, note
+    def __init__(self, step: int, total: int, note: str, unit: str = "step") -> None:
+        self.step, self.total, self.note, self.unit = step, total, note, unit
 
     def __repr__(self) -> str:
-        return f"step {self.step}/{self.total}  {self.note}"
+        return f"{self.unit} {self.step}/{self.total}  {self.note}"
 
     def _repr_html_(self) -> str:
         return f'<progress value="{self.step}" max="{self.total}"></progress> <code>{html.escape(repr(self))}</code>'
@@ -54,6 +55,44 @@ class NotebookView:
         self.handle.update(Line(step, self.total, "  ".join(parts)))
 
 
+class NotebookCompiling:
+    """What is being compiled, on a line of its own, if anything is."""
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+    def __call__(self, progress: Progress | None) -> None:
+        if progress is None:
+            return
+        note = f"compiled, once on this machine; now {', '.join(progress.names)}; {progress.seconds:.0f} s"
+        line = Line(progress.done, progress.total, note, "kernel")
+        if self.handle is None:
+            from IPython.display import display
+
+            self.handle = display(line, display_id=True)
+        else:
+            self.handle.update(line)
+
+
+class NotebookSweep:
+    """A sweep in a notebook, on one line of its output."""
+
+    def __init__(self, total: int, judged_by: str) -> None:
+        from IPython.display import display
+
+        self.total, self.judged_by, self.ended = total, judged_by, -1
+        self.handle = display(Line(0, total, "starting", "run"), display_id=True)
+
+    def __call__(self, standings: Sequence[Any]) -> None:
+        """What sweeping.py tells whoever watches."""
+        ended = [one for one in standings if one.state != "waiting"]
+        if len(ended) != self.ended:
+            self.ended = len(ended)
+            best = min((one.value for one in ended if one.value == one.value), default=None)
+            note = f"best {self.judged_by} {best:.5g}" if best is not None else ""
+            self.handle.update(Line(self.ended, self.total, note, "run"))
+
+
 def in_notebook() -> bool:
     """Whether whoever called us is a notebook's kernel: IPython at a terminal has none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -71,6 +110,28 @@ def with_samples(view: Observer, say: Callable[[str], None]) -> Observer:
     return told
 
 
+def at_terminal(show: bool | None) -> bool:
+    """Whether progress is shown on standard error: if asked to, or unasked where somebody can see it."""
+    return bool(show or (show is None and sys.stderr is not None and sys.stderr.isatty()))
+
+
+@contextmanager
+def shown_compiling(show: bool | None) -> Iterator[None]:
+    """Says what is being compiled, once on a machine, while nothing else happens."""
+    if show is False:
+        yield
+    elif in_notebook():
+        with watched_by(NotebookCompiling()):
+            yield
+    elif at_terminal(show):
+        from samebits.cli.waiting import notice
+
+        with watched_by(notice(0)):
+            yield
+    else:
+        yield
+
+
 @contextmanager
 def watched(show: bool | None, family: Family, config: TrainConfig, observe: Observer | None) -> Iterator[Observer]:
     """Tells the caller's function of every step, and shows it: if asked to, or unasked where somebody can see it."""
@@ -82,7 +143,7 @@ def watched(show: bool | None, family: Family, config: TrainConfig, observe: Obs
 
     if show is not False and in_notebook():
         others.append(with_samples(NotebookView(config.steps), print))
-    elif show or (show is None and sys.stderr is not None and sys.stderr.isatty()):
+    elif at_terminal(show):
         from samebits.cli.common import ProgressView, work_of
         from samebits.cli.terminal import say
 

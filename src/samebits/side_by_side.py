@@ -1,7 +1,7 @@
 """Runs of a sweep, trained side by side: a few processes, each of which trains one run after another with one worker.
 
-A process takes a job as a line of JSON and answers with one. It is a program of its own, not a fork: whoever calls us
-may have threads, or a script without `if __name__ == "__main__"`. When its parent dies, it goes too.
+A process takes a job as a line of JSON and answers with one. It is a program of its own, not a fork (children.py). When
+its parent dies, it goes too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from samebits import api
 from samebits.conditions import Condition
+from samebits.engine.children import command, environment
 from samebits.engine.runfolder import CONFIG
 from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
@@ -105,7 +106,7 @@ class Jobs:
     def _start(self) -> subprocess.Popen[str]:
         # In a session of its own: Ctrl-C reaches us alone, and we pass it on once.
         child = subprocess.Popen(
-            [sys.executable, "-m", "samebits.side_by_side"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            command("samebits.side_by_side"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, start_new_session=True,
         )  # fmt: skip
         with self._lock:
@@ -125,7 +126,7 @@ def train_until(job: dict[str, Any]) -> Answer:
         if step >= until or (condition is not None and condition.holds(row)):
             interrupts.asked = True
 
-    shared: dict[str, Any] = {"workers": 1, "observe": observe, "interrupts": interrupts}
+    shared: dict[str, Any] = {"workers": 1, "observe": observe, "interrupts": interrupts, "progress": False}
     if (path / CONFIG).is_file():
         run = api.resume(path, **shared)
     else:

@@ -13,27 +13,31 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from samebits import api
+from samebits import api, checks
 from samebits.conditions import Condition, condition_of
 from samebits.config import TrainConfig, parse_setting, read_toml, to_toml
 from samebits.engine import checkpoint as checkpoints
+from samebits.engine.cores import available_cores
 from samebits.engine.family import Family
 from samebits.engine.params import weights_hash
 from samebits.engine.runfolder import CONFIG, METRICS
 from samebits.engine.train import latest_weights
+from samebits.engine.trainer import prepare_training, resolve
+from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.report.comparison import plot_runs
 from samebits.report.plots import read_columns
 from samebits.side_by_side import Answer, Jobs
 
 SWEEP, TABLE, CURVES = "sweep.toml", "sweep.csv", "curves.png"
-MOST_RUNS = 10_000
+MOST_RUNS, MOST_JOBS = 10_000, 1024
 RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 RUNGS = (8, 4, 2)  # --halve looks after these parts of the steps
 WAITING, DONE, STOPPED, GIVEN_UP, FAILED = "waiting", "done", "stopped", "given up", "failed"
@@ -56,6 +60,11 @@ class Sweep:
     def judged_by(self) -> str:
         return f"eval_{self.family.metrics.best}"
 
+    @property
+    def varied(self) -> list[str]:
+        """The keys in which runs differ."""
+        return [key for key in self.runs[0] if len({repr(settings[key]) for settings in self.runs}) > 1]
+
     def folder(self, index: int) -> Path:
         return self.path / f"{index:03d}"
 
@@ -76,6 +85,16 @@ class Standing:
     value: float = math.nan  # of what the sweep is judged by, the best so far
     weights: str = ""
     problem: str = ""
+
+
+def job_count(asked: str | int) -> int:
+    """auto, every core, or a number."""
+    if isinstance(asked, str) and asked == "auto":
+        return available_cores()
+    found = int(asked) if isinstance(asked, str) and asked.isdecimal() and len(asked) < 9 else checks.index_of(asked)
+    if found is None or not 1 <= found <= MOST_JOBS:
+        raise checks.refuse("jobs", asked, f"auto or a whole number from 1 to {MOST_JOBS}")
+    return found
 
 
 def values_of(text: str) -> list[Any]:
@@ -116,7 +135,7 @@ def plan(
         configs.append(config)
     if len({config.steps for config in configs}) > 1 and halve:
         raise SamebitsError("halve compares runs at the same steps, and these have different steps; leave one out")
-    condition = condition_of(stop_when, family) if stop_when else None
+    condition = None if stop_when is None else condition_of(stop_when, family)
     found = Sweep(Path(), task, chosen, runs, max(config.steps for config in configs), condition, halve, family)
     if (halve or (condition and condition.column.startswith("eval_"))) and any(not c.eval_every for c in configs):
         raise SamebitsError("eval_every is 0, so nothing is evaluated on the way; set eval_every")
@@ -210,12 +229,29 @@ def write_table(sweep: Sweep, standings: Sequence[Standing]) -> Path:
     return path
 
 
+def ranked(standings: Iterable[Standing]) -> list[Standing]:
+    """Best first."""
+    return sorted(standings, key=lambda one: (math.isnan(one.value), one.value, one.step, one.index))
+
+
+def label(one: Standing, varied: Sequence[str]) -> str:
+    return " ".join(f"{key}={one.settings[key]}" for key in varied) or f"{one.index:03d}"
+
+
+def draw(sweep: Sweep, standings: Sequence[Standing]) -> Path | None:
+    """curves.png: what the sweep is judged by, of all runs that have begun; None where none of them has it."""
+    folders = {label(one, sweep.varied): sweep.folder(one.index) for one in ranked(standings) if one.step}
+    return plot_runs(sweep.path / CURVES, folders, sweep.judged_by)
+
+
 def run_sweep(sweep: Sweep, jobs: int, watch: Callable[[Sequence[Standing]], None]) -> tuple[list[Standing], bool]:
     """Train what is left of a sweep; where every run stands, and whether all of it is done.
 
     `watch` is called now and then, also when nothing happened.
     """
     begin(sweep)
+    config = api.configure(sweep.task, sweep.preset, sweep.runs[0])[2]
+    prepare_training(sweep.family, resolve(sweep.family, config), Workers(1))  # once, instead of in every process
     pool = Jobs(jobs)
     standings = [Standing(index, settings) for index, settings in enumerate(sweep.runs)]
     alive = set(range(len(standings)))

@@ -17,9 +17,10 @@ from samebits.engine.kernel_cache import KERNELS, PACKAGE, CacheFile, kernel_sou
 from samebits.families import discover
 from tests.helpers import TIMEOUT
 
-# Compiles two small kernels, or loads them; says how many had to be compiled.
+# Compiles two small kernels, or loads them; says how many had to be compiled, here or by a helper.
 SMALL = """
 from numba.core import event
+from samebits.engine import aside
 compiled = []
 class Count(event.Listener):
     def on_start(self, what): compiled.append(what)
@@ -28,7 +29,7 @@ from samebits.engine.elementary import cos_sin, log
 with event.install_listener("numba:compile", Count()):
     assert abs(log(2.0) - 0.6931) < 1e-3
     assert abs(cos_sin(0.25)[0]) < 1e-3
-print(len(compiled))
+print(len(compiled) + aside._here().done)
 """
 
 

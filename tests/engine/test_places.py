@@ -8,9 +8,9 @@ import pytest
 
 from samebits.config import TrainConfig
 from samebits.engine import cache_folder, checkpoint, train
+from samebits.engine.cores import available_cores
 from samebits.engine.family import Metrics
 from samebits.engine.optim import Plateau
-from samebits.engine.pool import available_cores
 from samebits.engine.record import Checkpoint, Expected, TrainState
 from samebits.engine.runfolder import RunFolder
 from samebits.engine.workers import Workers

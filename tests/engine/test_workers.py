@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from samebits.engine.arrays import LINE
+from samebits.engine.cores import available_cores
 from samebits.engine.jit import kernel
-from samebits.engine.pool import available_cores, worker_count
+from samebits.engine.pool import worker_count
 from samebits.engine.sync import NONE_LEFT, PAD, claim, fetch_add, finish, take, unit_at, wait_for
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError

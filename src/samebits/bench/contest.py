@@ -23,9 +23,9 @@ from samebits.bench.cases import OURS, ROUNDS, Row, compared
 from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
 from samebits.config import TrainConfig, override
+from samebits.engine.cores import available_cores
 from samebits.engine.family import Family, Task
 from samebits.engine.parts import Peer
-from samebits.engine.pool import available_cores
 from samebits.engine.trainer import Trainer, resolve
 from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError

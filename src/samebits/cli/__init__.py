@@ -28,9 +28,10 @@ from samebits.cli import (
     train,
     verify,
 )
-from samebits.cli.common import CompilingNotice
 from samebits.cli.examples import epilog
 from samebits.cli.terminal import echo, say
+from samebits.cli.waiting import notice
+from samebits.engine.aside import watched_by
 from samebits.engine.cluster import rank_and_size
 from samebits.engine.kernel_cache import CacheWarning
 from samebits.engine.runfolder import made_with
@@ -99,8 +100,14 @@ def main() -> None:
     rank, size = 0, 1
     try:
         rank, size = rank_and_size()
-        with event.install_listener("numba:compile", CompilingNotice()):
-            app(prog_name="samebits")  # ends the program itself on Ctrl-C, and when nobody reads what it prints
+        told = notice(rank)
+        try:
+            with event.install_listener("numba:compile", told), watched_by(told):
+                app(prog_name="samebits")  # ends the program itself on Ctrl-C, and when nobody reads what it prints
+        except SystemExit as end:
+            if told.busy and end.code == 130:
+                say("samebits: stopped while compiling; kernels that were ready are kept")
+            raise
     except SamebitsError as error:
         if rank == 0 or not error.everywhere:
             say(f"samebits: rank {rank} of {size}: {error}" if size > 1 else f"samebits: {error}")

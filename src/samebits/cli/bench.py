@@ -16,7 +16,7 @@ from samebits.bench.markdown import number
 from samebits.bench.measurements import check_name, measurements, timed_presets
 from samebits.bench.records import Record, new_record, write_record
 from samebits.bench.tables import rewrite
-from samebits.cli.bench_gpu import bench_devices, bench_on_gpu, chosen_tasks, sizes_of
+from samebits.cli.bench_gpu import bench_devices, bench_on_gpu, chosen_tasks, look_around, sizes_of
 from samebits.cli.common import (
     BatchOption,
     DeviceOption,
@@ -28,8 +28,8 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
+from samebits.engine.cores import available_cores
 from samebits.engine.parts import find
-from samebits.engine.pool import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
 from samebits.report.benchmarks import plot_bench
@@ -159,6 +159,7 @@ def bench_task(
     command: str | None = None,
 ) -> None:
     family, chosen, config = api.configure(task, preset, settings)
+    around = look_around()
     proof = prove(family, find_task(task)[1], config, counts)
     rows = contest(family, config, counts, steps, peers, copies, note=lambda text: say(text))
     show(rows, f"{task} {chosen}, batch {config.batch_size}")
@@ -174,6 +175,7 @@ def bench_task(
             "config": config.model_dump(mode="json"),
             "proof": proof,
             "rows": rows,
+            **around,
         }
         made = new_record(f"bench-{task}-{chosen}-batch{config.batch_size}", content, command)
         echo(f"wrote {write_record(made)}")
@@ -187,6 +189,7 @@ def bench_groups(
     """A table for each worker count: one process with all of them, and several with so many each."""
     family, chosen, config = api.configure(task, preset, settings)
     for count in counts:
+        around = look_around()
         rows = compare_groups(family, config, processes, count, steps, peers, say)
         cells = [
             (row["system"], f"{row['processes']} × {row['threads']}", f"{row['median']:.2f}",
@@ -198,7 +201,7 @@ def bench_groups(
         if record:
             content = {
                 "family": family.name, "task": task, "preset": chosen, "config": config.model_dump(mode="json"),
-                "rows": rows,
+                "rows": rows, **around,
             }  # fmt: skip
             made = new_record(f"processes-{task}-{chosen}-batch{config.batch_size}-{processes}x{count}", content)
             echo(f"wrote {write_record(made)}")
@@ -214,6 +217,7 @@ def new_plot(record: Record) -> Path:
 
 def bench_measurement(name: str, counts: list[int], record: bool, command: str | None = None) -> None:
     say(f"{name}: {measurements()[name].summary}")
+    around = look_around()
     found = find(measurements()[name].measure)(counts)
     cells = [
         [
@@ -230,7 +234,7 @@ def bench_measurement(name: str, counts: list[int], record: bool, command: str |
     print_table(["what", "system", "threads", "median", "spread", "speed-up", "samebits is"], cells, name)
     echo(f"checked first: {found.proof}")
     if record:
-        made = new_record(f"bench-{name}", {"measurement": name, **found._asdict()}, command)
+        made = new_record(f"bench-{name}", {"measurement": name, **found._asdict(), **around}, command)
         echo(f"wrote {write_record(made)}")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from samebits import api
+from samebits.bench.busy import others_busy, warning
 from samebits.bench.cases import Row
 from samebits.bench.contest import prove
 from samebits.bench.devices import NAME, SIZES, compare_devices
@@ -15,7 +17,7 @@ from samebits.bench.records import new_record, write_record
 from samebits.checks import refuse
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo, say
-from samebits.engine.pool import available_cores
+from samebits.engine.cores import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
 from samebits.gpu.choose import device_for
@@ -32,6 +34,7 @@ def bench_on_gpu(
     if peers:
         require_cuda_peers(device)
     family, chosen, config = api.configure(task, preset, settings)
+    around = look_around()
 
     def proof_on_cpu() -> dict[str, Any]:
         return prove(family, find_task(task)[1], config, [available_cores()], FIRST_STEPS)
@@ -51,8 +54,17 @@ def bench_on_gpu(
             "gpu": gpu,
             "proof": proof,
             "rows": rows,
+            **around,
         }
         echo(f"wrote {write_record(new_record(f'bench-{task}-{chosen}-batch{config.batch_size}-gpu', content))}")
+
+
+def look_around() -> dict[str, float | None]:
+    """Before anything is measured: says so where others keep the machine busy; for the record."""
+    others = others_busy()
+    if told := warning(others, os.cpu_count() or 1):
+        say(told)
+    return {"others_busy_cores": others}
 
 
 def show_on_gpu(rows: list[Row], title: str) -> None:
@@ -103,6 +115,7 @@ def bench_devices(tasks: list[str], counts: list[int], device: str, sizes: list[
         for task in tasks:
             say(task)
             family, chosen, config = api.configure(task, None, {})
+            around = look_around()
             try:
                 found = compare_devices(family, config, counts, gpu, sizes, say)
             except SamebitsError as error:
@@ -116,6 +129,7 @@ def bench_devices(tasks: list[str], counts: list[int], device: str, sizes: list[
                 "preset": chosen,
                 "config": config.model_dump(mode="json"),
                 **found,
+                **around,
             }
             if record:
                 write_record(new_record(f"bench-{NAME}-{task}", content))

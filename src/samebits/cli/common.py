@@ -12,18 +12,16 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from samebits.cli.terminal import say
+from samebits.cli.waiting import shown as shown_now
 from samebits.config import TrainConfig, parse_setting
-from samebits.engine.cache_folder import refused
 from samebits.engine.cluster import rank_and_size
 from samebits.engine.device import Device
 from samebits.engine.family import Family
-from samebits.engine.kernel_cache import KEPT_IN
 from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
 from samebits.printing import printable
@@ -102,37 +100,6 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 120, markup=False, emoji=False)
 
 
-def how_often() -> str:
-    unused = "".join(f" ({reason})" for reason in refused)
-    if KEPT_IN is None:
-        return (
-            f"every time, for no folder can be written where they would be kept (set SAMEBITS_CACHE_DIR to one){unused}"
-        )
-    return f"once on this machine{unused}"
-
-
-class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no types
-    """Says once, on standard error, why nothing happens for a while: the first use on a machine compiles."""
-
-    SECONDS = 1.0  # of compiling, before it is worth a word
-
-    def __init__(self) -> None:
-        self.depth, self.seconds, self.began, self.said = 0, 0.0, 0.0, False
-
-    def on_start(self, compiling: event.Event) -> None:
-        if self.depth == 0:
-            self.began = time.perf_counter()
-        self.depth += 1
-        if not self.said and self.seconds + time.perf_counter() - self.began > self.SECONDS:
-            self.said = True
-            say(f"compiling kernels, {how_often()}: up to a minute")
-
-    def on_end(self, compiling: event.Event) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.seconds += time.perf_counter() - self.began
-
-
 class ProgressView:
     """Training progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
@@ -156,12 +123,14 @@ class ProgressView:
         if self.bar:
             with suppress(OSError, ValueError):
                 self.bar.start()
+            shown_now.append(self.bar)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.bar:
+            shown_now.remove(self.bar)
             with suppress(OSError, ValueError):
                 self.bar.stop()
             if self.line:

@@ -20,13 +20,25 @@ from rich.text import Text
 
 from samebits.cli.common import PresetOption, TaskName, print_table
 from samebits.cli.terminal import echo, say
-from samebits.engine.pool import available_cores
+from samebits.cli.waiting import shown as shown_now
 from samebits.errors import SamebitsError
 from samebits.printing import printable
-from samebits.report.comparison import plot_runs
-from samebits.sweeping import CURVES, FAILED, GIVEN_UP, WAITING, Standing, Sweep, plan, progress, run_sweep, values_of
+from samebits.sweeping import (
+    FAILED,
+    GIVEN_UP,
+    WAITING,
+    Standing,
+    Sweep,
+    draw,
+    job_count,
+    label,
+    plan,
+    progress,
+    ranked,
+    run_sweep,
+    values_of,
+)
 
-MOST_JOBS = 1024
 SHOWN = 10  # runs of a live table
 
 
@@ -83,37 +95,20 @@ def choices_of(pairs: list[str] | None, seeds: str | None, steps: int | None) ->
     return choices
 
 
-def job_count(text: str) -> int:
-    if text == "auto":
-        return available_cores()
-    if not (text.isdecimal() and 1 <= int(text[:9]) <= MOST_JOBS):
-        raise SamebitsError(f"jobs is {text!r}; it must be auto or a whole number from 1 to {MOST_JOBS}")
-    return int(text)
-
-
 def show(sweep: Sweep, found: Sequence[Standing]) -> None:
     """The end of a sweep: its table, best first, and where the rest lies."""
-    ranked = sorted(found, key=lambda one: (math.isnan(one.value), one.value, one.step, one.index))
-    varied = [key for key in sweep.runs[0] if len({repr(settings[key]) for settings in sweep.runs}) > 1]
+    best, varied = ranked(found), sweep.varied
     rows = []
-    for one in ranked:
+    for one in best:
         result = one.state, one.step, shown(one.value), one.weights[:12]
         rows.append((f"{one.index:03d}", *(one.settings[key] for key in varied), *result))
     print_table(("run", *varied, "state", "step", sweep.judged_by, "weights"), rows, f"sweep of {sweep.task}")
     for one in found:
         if one.state == FAILED:
             echo(f"run {one.index:03d} failed: {one.problem}")
-    drawn = plot_runs(
-        sweep.path / CURVES,
-        {label(one, varied): sweep.folder(one.index) for one in ranked if one.step},
-        sweep.judged_by,
-    )
+    drawn = draw(sweep, found)
     echo(f"sweep {sweep.path}: sweep.csv{', ' + drawn.name if drawn else ''} and a run folder for each")
-    echo(f"next: samebits eval {shlex.quote(str(sweep.folder(ranked[0].index)))}")
-
-
-def label(one: Standing, varied: Sequence[str]) -> str:
-    return " ".join(f"{key}={one.settings[key]}" for key in varied) or f"{one.index:03d}"
+    echo(f"next: samebits eval {shlex.quote(str(sweep.folder(best[0].index)))}")
 
 
 def shown(value: float) -> str:
@@ -134,12 +129,14 @@ class SweepView:
     def __enter__(self) -> SweepView:
         if self.live:
             self.live.start()
+            shown_now.append(self.live)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live:
+            shown_now.remove(self.live)
             with suppress(OSError, ValueError):
                 self.live.stop()
 

@@ -22,7 +22,7 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
-from samebits.engine.pool import available_cores
+from samebits.engine.cores import available_cores
 from samebits.engine.runfolder import cpu_name
 from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError

@@ -22,11 +22,13 @@ from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
-from samebits.engine.kernel_cache import KEPT_IN, Implementation, KernelCache
+from samebits.engine import aside
+from samebits.engine.kernel_cache import CALLED, ENTERED, KEPT_IN, PART, Implementation, KernelCache
 
 # Another CPU to compile for may be named in the environment, as tests do.
 _FEATURES = numba.config.CPU_FEATURES
 WIDE_VECTORS = "+avx512f" in _FEATURES if _FEATURES is not None else bool(llvm.get_host_cpu_features().get("avx512f"))
+KernelCache.ask = staticmethod(aside.ask)
 ENVIRONMENT = "_ZN08NumbaEnv"  # how the names of Numba's environments begin
 
 
@@ -144,7 +146,7 @@ class _Part(CPUDispatcher):  # type: ignore[misc]
         options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": forceinline}
         super().__init__(function, targetoptions=options, pipeline_class=_PART_COMPILER)
         if KEPT_IN is not None:
-            self._cache = _PartCache(function, "part")
+            self._cache = _PartCache(function, PART)
 
     def add_overload(self, found: Any) -> None:
         self.overloads[tuple(found.signature.args)] = found
@@ -157,7 +159,7 @@ class _Entered(CPUDispatcher):  # type: ignore[misc]
         options = _OPTIONS | {"no_cpython_wrapper": True}
         super().__init__(function, targetoptions=options, pipeline_class=_COMPILER)
         if KEPT_IN is not None:
-            self._cache = KernelCache(function, "entered")
+            self._cache = KernelCache(function, ENTERED)
 
 
 class Compiled(CPUDispatcher):  # type: ignore[misc]
@@ -167,14 +169,21 @@ class Compiled(CPUDispatcher):  # type: ignore[misc]
         super().__init__(function, targetoptions=dict(_OPTIONS), pipeline_class=_COMPILER)
         self.part = _Part(function, forceinline)
         if KEPT_IN is not None:
-            self._cache = KernelCache(function, "called")
+            self._cache = KernelCache(function, CALLED)
+
+    def other(self, form: str) -> CPUDispatcher:
+        """The form of it that is called or entered."""
+        if form == CALLED:
+            return self
+        if "_entered" not in self.__dict__:
+            self._entered = _Entered(self.py_func)
+        return self._entered
 
     def entered(self, kinds: tuple[Any, ...]) -> tuple[Any, int]:
         """Its signature for arguments of these types, and its address."""
-        if "_entered" not in self.__dict__:
-            self._entered = _Entered(self.py_func)
-        self._entered.compile(kinds)
-        found = self._entered.overloads[kinds]
+        form = self.other(ENTERED)
+        form.compile(kinds)
+        found = form.overloads[kinds]
         return found.signature, found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
     # What the compiler asks when another compiled function calls this one:

@@ -13,11 +13,11 @@ import os
 import pickle
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numba.core import caching
 
@@ -28,6 +28,7 @@ KERNELS = "kernels-[0-9a-f]{16}"  # names of our folders
 PACKAGE = Path(__file__).resolve().parents[1]
 HAS_COMPILED = re.compile(r"^\s*@(kernel|routine|fragment|wrapping|intrinsic)\b", re.MULTILINE)
 IMPORT = re.compile(r"^[^\S\n]*(from|import) +(?P<module>[\w.]+)( +import +(?P<names>\([^)]*\)|.*))?", re.MULTILINE)
+CALLED, ENTERED, PART = "called", "entered", "part"  # forms of a compiled function (compiled.py)
 FAMILIES = "samebits.families"  # the entry points by which a package brings a family
 
 
@@ -170,11 +171,25 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 
     _impl_class = Implementation
     full = False  # of all functions: the disk
+    ask: ClassVar[Callable[[Any, str, Any], None] | None] = None  # has somebody else compile it (aside.py)
 
     def __init__(self, py_func: Any, form: str) -> None:
         super().__init__(py_func)
+        self.form = form
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = CacheFile(self._cache_path, f"{self._impl.filename_base}.{form}", stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and KernelCache.ask is not None and self.form != PART:
+            KernelCache.ask(self._py_func, self.form, sig)
+            found = super().load_overload(sig, target_context)
+        return found
+
+    def keeps(self, kinds: tuple[Any, ...], target_context: Any) -> bool:
+        """Whether it is there, as far as the index knows."""
+        target_context.refresh()
+        return self._index_key(kinds, target_context.codegen()) in self._cache_file._load_index()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if KernelCache.full:

@@ -6,12 +6,9 @@ never what is computed. It may exceed the cores and is never clamped.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,22 +19,13 @@ from numba.core.dispatcher import Dispatcher
 from samebits.checks import index_of, refuse
 from samebits.engine import dispatch
 from samebits.engine.arrays import Array, aligned
+from samebits.engine.cores import available_cores
 from samebits.engine.sync import PAD, Schedule, new_counters
 from samebits.errors import SamebitsError
 
 MOST_WORKERS = 4096  # beyond any machine; guards against a slipped digit
 MOST_DIGITS = 20  # zeros in front included; Python itself gives up at some thousands
 ENTRIES = dispatch.Entries()
-
-
-def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The cores this process may use: those it may run on, or the time a container grants it, if that is less."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):
-        granted, period = quota.read_text().split()
-        if granted != "max":
-            return max(1, min(cores, math.ceil(int(granted) / int(period))))
-    return cores
 
 
 def local_processes() -> int:

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from samebits.bits import BITS
 from samebits.checks import MOST
 from samebits.config import TrainConfig, build, config_hash, outside_hash, override, problems, read_tables, to_toml
+from samebits.engine.cores import available_cores
 from samebits.engine.family import Constants, Family
 from samebits.engine.kernel_cache import PACKAGE
-from samebits.engine.pool import available_cores
 from samebits.engine.record import Expected, check_same
 from samebits.errors import RunLostError, SamebitsError
 from samebits.printing import shown

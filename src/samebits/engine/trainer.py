@@ -22,6 +22,7 @@ from samebits.engine.optim import learning_rate
 from samebits.engine.params import tensor_at
 from samebits.engine.record import Checkpoint, TrainState
 from samebits.engine.reduction import Plan, Reduction
+from samebits.engine.rehearsal import Rehearsal, prepare
 from samebits.errors import DeviceMemoryError, SamebitsError
 
 
@@ -32,6 +33,7 @@ class Trainer:
         self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32,
         links: Links | None = None,
     ) -> None:  # fmt: skip
+        prepare_training(family, config, device, dtype)
         self.family, self.config, self.device = family, config, device
         self.kernels = kernels_for(family, device)
         self.layout = family.layout(config)
@@ -75,6 +77,17 @@ class Trainer:
         if step + 1 == config.schedule_steps:
             self._finish()
         return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
+
+    def rehearse(self) -> None:
+        """Post all that a step posts, and an evaluation: on a device that does nothing, to see what it is."""
+        _, batch, plan = self._draw(0)
+        losses = self._post_gradient(batch, plan)
+        lr = learning_rate(self.config, 0, self.state.plateau)
+        self.optimiser.step(self.config, self.gradient, batch.divisor, 0, lr)
+        self._mean(losses, batch)
+        own = [batch] if self.family.metrics.batch else []
+        for one in (*own, self.family.evaluation(self.config, self.data, False)):
+            _post_evaluation(self.family, self.config, self.constants, self.params, one, self.reduction)
 
     def _finish(self) -> None:
         """What the family does once its schedule is over."""
@@ -167,6 +180,15 @@ class Trainer:
         )
 
 
+def prepare_training(family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32) -> None:
+    """Have all compiled that training takes, before anything is begun. A Trainer does so itself, if nobody did."""
+
+    def rehearse(empty: Rehearsal) -> None:
+        Trainer(family, config, empty, dtype).rehearse()
+
+    prepare(family.name, config, np.dtype(dtype), device, rehearse)
+
+
 def kernels_for(family: Family, device: Device) -> Kernels:
     if device.kind not in family.kernels:
         raise SamebitsError(
@@ -180,6 +202,16 @@ def evaluate(
     family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
 ) -> dict[str, float]:
     """A family's metrics of these parameters on a batch."""
+    merged = _post_evaluation(family, config, constants, params, batch, reduction)
+    reduction.device.join()
+    found = reduction.device.download(merged).tolist()
+    return family.summarise(config, dict(zip(family.metrics.columns, found, strict=True)), batch)
+
+
+def _post_evaluation(
+    family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
+) -> Vector:
+    """The sums behind a family's metrics, there once the device has joined."""
     device, columns = reduction.device, family.metrics.columns
     kernels = kernels_for(family, device)
 
@@ -187,9 +219,7 @@ def evaluate(
         kernels.evaluate(config, constants, params, batch, wave, rows, device)
 
     plan = reduction.plan(family.groups(config, batch), 8 * len(columns))
-    merged = reduction.total(plan, len(columns), np.float64, compute)
-    device.join()
-    return family.summarise(config, dict(zip(columns, device.download(merged).tolist(), strict=True)), batch)
+    return reduction.total(plan, len(columns), np.float64, compute)
 
 
 def resolve(family: Family, config: TrainConfig) -> TrainConfig:
