@@ -49,8 +49,10 @@ class LogicConfig(TrainConfig):
     )
     ca_steps: int = Field(ge=1, le=10_000, description="steps of the automaton before the loss looks")
     square: int = Field(2, ge=1, le=4096, description="checkerboard: side of a square")
-    start: Literal["random", "centre", "zeros"] | tuple[str, ...] = Field(
-        "random", description="random bits, one full cell, nothing (zeros), or a picture like target, one for each"
+    start: Literal["random", "centre", "zeros", "any"] | tuple[str, ...] = Field(
+        "random",
+        description="random bits, one full cell, nothing (zeros), one full cell first and random bits in all other "
+        "samples (any), or a picture like target, one for each",
     )
     target: tuple[str, ...] = Field(
         (),
@@ -90,6 +92,11 @@ class LogicConfig(TrainConfig):
         return self.rule not in rules.PICTURES
 
     @property
+    def draws_starts(self) -> bool:
+        """Whether there is no end of starts: new ones are drawn for every step and every evaluation."""
+        return self.start in ("random", "any")
+
+    @property
     def pictures(self) -> int:
         """How many pictures grow, each from a start of its own."""
         return len(pictures.split(self.target))
@@ -112,7 +119,7 @@ class LogicConfig(TrainConfig):
             pictures.check_pictures(rows)
             first = pictures.split(rows)[0]
             found["height"], found["width"] = size = len(first), len(first[0])
-        if not isinstance(start, str) or start not in ("", "random", "centre", "zeros"):
+        if not isinstance(start, str) or start not in ("", *pictures.STARTS):
             found["start"] = pictures.read_pictures("start", start, size)
             pictures.check_pictures(found["start"])
         return found
@@ -121,6 +128,18 @@ class LogicConfig(TrainConfig):
         drawn = isinstance(self.start, tuple)
         if drawn and self.rule != "grow":
             raise ValueError(f"rule is {self.rule}; only grow takes a start of its own; leave start out")
+        if self.start == "any" and self.rule != "grow":
+            raise ValueError(f"start is any; {self.rule} grows from random bits, not from a cell; use start=random")
+        if self.start == "any" and self.boundary != "zeros":
+            raise ValueError(
+                "start is any; out of random bits on a torus nothing tells one cell from another, only a border does; "
+                "use --set boundary=zeros"
+            )
+        if self.start == "any" and self.batch_size < 2:
+            raise ValueError(
+                f"start is any; its first sample is one full cell, the others are random bits, and batch_size is "
+                f"{self.batch_size}; it must be at least 2; set --batch-size"
+            )
         if self.pictures > 1 and not drawn:
             raise ValueError(
                 f"target has {self.pictures} pictures and start is {self.start}; each needs a start of its own; give "
@@ -203,7 +222,8 @@ def check_reach(config: LogicConfig) -> LogicConfig:
         return config
     steps, periodic = (config.loss_steps or (config.ca_steps,))[0], config.boundary == "periodic"
     for number, picture in enumerate(pictures.split(config.target)):
-        needed = pictures.steps_needed(pictures.to_bits(picture), start_picture(config, number), periodic)
+        start = start_picture(config, number) * np.float32(config.start != "any")  # random bits have the border alone
+        needed = pictures.steps_needed(pictures.to_bits(picture), start, periodic)
         if needed is None:
             raise SamebitsError(
                 "start is zeros on a torus; nothing tells one cell from another there, and no picture can grow; use "
@@ -223,7 +243,7 @@ def start_picture(config: LogicConfig, number: int) -> Array:
     if isinstance(config.start, tuple):
         return pictures.start_bits(pictures.split(config.start)[number], config.channels)
     found = np.zeros((config.height, config.width, config.channels), np.float32)
-    if config.start == "centre":
+    if config.start in ("centre", "any"):
         found[config.height // 2, config.width // 2] = 1
     return found
 
