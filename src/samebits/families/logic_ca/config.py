@@ -230,10 +230,12 @@ def check_reach(config: LogicConfig) -> LogicConfig:
                 "--set start=centre or --set boundary=zeros"
             )
         if needed > steps:
-            name = "the first of loss_steps" if config.loss_steps else "ca_steps"
+            name, remedy = "ca_steps", f"use --set ca_steps={needed}"
+            if config.loss_steps:
+                name, remedy = "the first of loss_steps", f"begin --set loss_steps with {needed} or more"
             raise SamebitsError(
                 f"{name} is {steps}; a bit moves one cell a step, and this picture of {config.height}×{config.width} "
-                f"cells needs at least {needed} from where it starts; use --set ca_steps={needed}"
+                f"cells needs at least {needed} from where it starts; {remedy}"
             )
     return config
 
@@ -311,16 +313,19 @@ _LETTER = LogicConfig(
     eval_every=50, checkpoint_every=500,
 )  # fmt: skip
 
-# A picture that is still there when it has grown: it counts at every step from the 8th on, or it would flicker where
+# A picture that is still there when it has grown: it counts at every step from the 9th on, or it would flicker where
 # nobody looks. Soft gates find a way of greys that decided ones cannot go, so gates harden in the second half.
 _STAYS = override(
     _LIZARD,
-    {"target": "heart", "channels": 64, "update": (*[256] * 8, 128, 64), "residual": "spread", "ca_steps": 16,
-     "loss_steps": tuple(range(8, 17)), "harden_from": 0.6, "harden_full": 0.9, "schedule": "hold-cosine",
+    {"target": "heart", "channels": 64, "update": (*[256] * 8, 128, 64), "residual": "spread", "ca_steps": 17,
+     "loss_steps": tuple(range(9, 18)), "harden_from": 0.6, "harden_full": 0.9, "schedule": "hold-cosine",
      "steps": 2400, "repair": 200},
 )  # fmt: skip
+# … and heals: it is what all states end in, one cell and random bits alike, which are worse than any damage. The border
+# tells the cells where they are. It counts until long after it has grown, or slow waves would spoil what looked settled.
 _HEALS = {
-    "ca_steps": 22, "loss_steps": (*range(8, 15), 20, 21, 22), "damage": 4, "damage_after": 14, "steps": 2600,
+    "start": "any", "boundary": "zeros", "batch_size": 2, "update": (256, 256, 128, 64), "ca_steps": 32,
+    "loss_steps": (18, 20, 22, 24, 25, 27, 29, 30, 31, 32), "lr": 0.05, "harden_full": 0.95, "repair": 0,
 }  # fmt: skip
 
 # 35 cells: two tiles of a sample; several steps: gradients travel through neighbours of neighbours.
@@ -384,7 +389,7 @@ TASKS = {
         about={
             "published": "the recipe exactly as published",
             "persist": "a heart that stays when it has grown",
-            "regenerate": "… and is hurt on the way; it heals in part",
+            "regenerate": "… and heals, whatever becomes of its cells",
         },
         one_batch=True,
         checks=(_TINY_DRAWING, override(_TINY_DRAWING, {"loss_steps": (1, 3, 4), "damage": 2, "damage_after": 2})),

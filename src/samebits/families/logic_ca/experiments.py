@@ -20,7 +20,7 @@ from samebits.families.logic_ca import data, rules
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate
-from samebits.families.logic_ca.pictures import BUILT_IN, split, to_bits
+from samebits.families.logic_ca.pictures import LETTER, LIZARD, split, to_bits
 from samebits.printing import shown
 
 ASYNC_RATE = 0.6  # of the paper
@@ -109,7 +109,7 @@ class Experiments:
         self.rate = config.fire_rate
         # Of a board of other squares, or a picture of one's own, nothing was published.
         board = config.rule == "checkerboard" and (config.height, config.width, config.square) in BOARDS
-        self.published = board or config.rule == "life" or config.target in BUILT_IN.values()
+        self.published = board or config.rule == "life" or config.target in (LIZARD, LETTER)
 
     def final(self, grids: Array, steps: int, rate: float | None = None, damage: Array | None = None) -> Array:
         """The visible channels after `steps` steps of the learned circuit."""
