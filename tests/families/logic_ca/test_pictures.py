@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import samebits
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
@@ -227,6 +228,17 @@ def test_with_any_the_first_sample_is_one_cell_and_the_others_are_random():
 def test_growing_from_anything_needs_a_border_and_several_samples(more, message):
     with pytest.raises(SamebitsError, match=message):
         from_anything(**more)
+
+
+def test_what_grows_from_anything_has_one_hash_for_all_workers_and_when_resumed(tmp_path):
+    settings = {"preset": "small", "target": "heart", "start": "any", "boundary": "zeros", "batch_size": 3}
+    settings |= {"ca_steps": 3, "loss_steps": (2, 3), "harden_from": 0.0, "eval_every": 2, "schedule_steps": 4}
+    whole = samebits.train("grow", steps=4, workers=1, out=tmp_path / "whole", **settings)
+    samebits.train("grow", steps=3, workers=2, out=tmp_path / "parts", **settings)
+    parts = samebits.resume(tmp_path / "parts", steps=4, workers=3)
+    assert parts.weights_hash == whole.weights_hash
+    other = samebits.train("grow", steps=4, workers=1, out=tmp_path / "other", **{**settings, "start": "random"})
+    assert other.weights_hash != whole.weights_hash
 
 
 def test_a_checkerboard_does_not_begin_with_a_cell():
