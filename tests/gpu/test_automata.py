@@ -17,6 +17,7 @@ CASES = [
     ("letter", {"ca_steps": 2}),
     ("grow", {"ca_steps": 4, "loss_steps": (1, 2, 4), "damage": 5, "damage_after": 2}),
     ("checkerboard-async", {"ca_steps": 3, "loss_steps": (2, 3), "damage": 5, "damage_after": 1}),
+    ("grow", {"target": "heart", "start": "any", "boundary": "zeros", "batch_size": 2, "ca_steps": 3}),
 ]
 
 

@@ -21,7 +21,7 @@ class Scene:
     steps: int  # after which training looked at the cells
     visible: int  # channels, from 0: one bit, or red, green and blue
     all_channels: int  # of the model: random starts draw bits for those, too, that the cell does not keep
-    start: str  # random bits; centre, one full cell; zeros
+    start: str  # random bits; centre, one full cell; any, which begins likewise; zeros
     start_draw: tuple[int, int]
     fire_draw: tuple[int, int]
     fire_rate: float  # the chance of a cell to take its next state; 1: all do

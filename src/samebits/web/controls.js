@@ -38,12 +38,12 @@ const option = (value, text, chosen) => `<option value="${value}"${chosen ? " se
 export function bodyOf(automaton, world) {
   const { channels, visible, gates, height, width, steps } = automaton;
   const coloured = visible === 3, several = channels.length > 1;
-  const tools = Object.keys(TOOLS).filter((name) => name !== "seed" || automaton.start === "centre");
+  const tools = Object.keys(TOOLS).filter((name) => name !== "seed" || ["centre", "any"].includes(automaton.start));
   const shown = channels.map((channel) => option(channel, `channel ${channel}`, !coloured && channel === 0));
   if (coloured) shown.unshift(option("picture", "picture", true));
   const sizes = SIDES.filter((side) => side !== height || side !== width).map((side) => grid(side, side));
   const outputs = channels.map((channel) => option(channel, `channel ${channel}`, channel === 0));
-  const alive = automaton.start === "random";
+  const alive = ["random", "any"].includes(automaton.start);
   const told = alive ? "Paint on it, hurt it, and watch."
     : `It was trained to be a picture after ${steps} steps, and pauses there.`;
   const about = automaton.about.map((line) => `<li>${escaped(line)}</li>`).join("");

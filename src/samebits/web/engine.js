@@ -233,11 +233,12 @@ export class World {
     this.words.set(words);
   }
 
-  // The start that the automaton was trained from, or another kind: "random", "centre" (one full cell) or "zeros".
+  // The start that the automaton was trained from, or another kind: "random", "centre" (one full cell), "zeros", or
+  // "any", which was trained from both one cell and random bits, and begins with the cell.
   begin(kind = this.automaton.start) {
     this.words.fill(0);
     this.time = 0;
-    if (kind === "centre") this.paint(this.height >> 1, this.width >> 1, 1, 1, this.automaton.channels, 1);
+    if (kind === "centre" || kind === "any") this.paint(this.height >> 1, this.width >> 1, 1, 1, this.automaton.channels, 1);
     if (kind === "random") this.drawBits();
     this.border();
   }

@@ -159,7 +159,7 @@ class Playground {
   // Steps to where training looked at the cells, if that is a picture and yet to come: worth a pause.
   goal() {
     const { start, steps } = this.automaton, left = steps - this.world.time;
-    return start !== "random" && this.kind === start && left > 0 ? left : Infinity;
+    return !["random", "any"].includes(start) && this.kind === start && left > 0 ? left : Infinity;
   }
 
   advance(passed) {

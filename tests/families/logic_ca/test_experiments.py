@@ -99,7 +99,29 @@ def test_a_picture_that_should_stay_and_heal_is_tested_for_both(monkeypatch):
     assert [row["wrong cells"] for row in experiments.rows] == [0] * 6
     assert [steps for steps, hurt in asked if hurt is None] == [12, 1000, 12, 1000]
     assert {(steps, *hurt) for steps, hurt in asked if hurt is not None} == {(12, 9), (1010, 9)}
-    assert experiments.rows[-1]["of"] == 64 * 400
+    assert experiments.rows[-1]["of"] == 100 * 400
+
+
+def test_what_grows_from_anything_is_hurt_when_it_has_grown(monkeypatch):
+    model = model_of("grow", start="any", boundary="zeros", batch_size=2, ca_steps=12)
+    asked = []
+
+    def perfect(grids, steps, damage=None):
+        hurt = None if damage is None else (np.flatnonzero(damage[:, 2]).tolist(), damage[:, 2:].max())
+        asked.append((grids.shape[:3], grids[0].sum() == model.config.channels, steps, hurt))
+        return wanted_picture(model.config, grids.shape[1:3])[None].repeat(len(grids), axis=0)
+
+    with Workers(1) as team:
+        experiments = Experiments(model, team)
+        monkeypatch.setattr(experiments, "final", perfect)
+        experiments.grow()
+    assert [row["wrong cells"] for row in experiments.rows] == [0] * 4
+    assert asked[:2] == [((1, 20, 20), True, 12, None), ((64, 20, 20), True, 12, None)]  # from one cell, at its size
+    assert len(asked) == 2 + 200
+    assert {(*found[:3], found[3][0][0], found[3][1]) for found in asked[2:]} == {
+        ((1, 20, 20), True, 24, 11, 4),
+        ((1, 20, 20), True, 1012, 11, 4),
+    }
 
 
 def test_render_with_damage_and_asynchronous_cells(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import samebits
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
@@ -194,6 +195,67 @@ def test_pictures_and_starts_must_fit(more, message):
         two_pictures(**more)
 
 
+def from_anything(**more):
+    settings = {"target": "heart", "start": "any", "boundary": "zeros", "batch_size": 3, **more}
+    return override(find_preset("grow", "small"), settings)
+
+
+def test_with_any_the_first_sample_is_one_cell_and_the_others_are_random():
+    config, loaded = from_anything(), data.load(from_anything())
+    steps = [data.batch(config, loaded, step).arrays for step in range(2)]
+    for boards in steps:
+        assert boards.grids.shape == (3, 13, 13, 16)
+        assert boards.grids[0].sum() == boards.grids[0, 6, 6].sum() == 16
+        np.testing.assert_array_equal(boards.targets[2], to_bits(config.target))
+    random = data.random_grids(config, 3, data.Purpose.BATCH, 1)
+    np.testing.assert_array_equal(steps[1].grids[1:], random[1:])
+    assert (steps[0].grids[1:] != steps[1].grids[1:]).any(axis=(1, 2, 3)).all()
+    looked = data.evaluation(config, loaded, False).arrays
+    assert len(looked.grids) == config.eval_samples
+    assert [bool(grid.sum() == 16) for grid in looked.grids] == [True] + [False] * 7
+    assert data.start_grids(config, 1, data.Purpose.RENDER, 0, (20, 20))[0, 10, 10].all()
+    assert len(data.repair_boards(config, loaded, 40)[0]) == 40
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"boundary": "periodic"}, "start is any; out of random bits on a torus .* use --set boundary=zeros"),
+        ({"batch_size": 1}, "start is any; .* batch_size is 1; it must be at least 2; set --batch-size"),
+        ({"start": "all"}, "start is 'all'; it must be .* or random or centre or zeros or any or lizard"),
+    ],
+)
+def test_growing_from_anything_needs_a_border_and_several_samples(more, message):
+    with pytest.raises(SamebitsError, match=message):
+        from_anything(**more)
+
+
+def test_what_grows_from_anything_has_one_hash_for_all_workers_and_when_resumed(tmp_path):
+    settings = {"preset": "small", "target": "heart", "start": "any", "boundary": "zeros", "batch_size": 3}
+    settings |= {"ca_steps": 3, "loss_steps": (2, 3), "harden_from": 0.0, "eval_every": 2, "schedule_steps": 4}
+    whole = samebits.train("grow", steps=4, workers=1, out=tmp_path / "whole", **settings)
+    samebits.train("grow", steps=3, workers=2, out=tmp_path / "parts", **settings)
+    parts = samebits.resume(tmp_path / "parts", steps=4, workers=3)
+    assert parts.weights_hash == whole.weights_hash
+    other = samebits.train("grow", steps=4, workers=1, out=tmp_path / "other", **{**settings, "start": "random"})
+    assert other.weights_hash != whole.weights_hash
+
+
+def test_a_checkerboard_does_not_begin_with_a_cell():
+    with pytest.raises(SamebitsError, match=r"start is any; checkerboard grows from random bits.*; use start=random"):
+        override(find_preset("checkerboard", "small"), {"start": "any"})
+
+
+def test_random_bits_know_where_they_are_from_the_border_alone():
+    dot = np.zeros((21, 21), bool)
+    dot[10, 10] = True
+    config = from_anything(target=dot, ca_steps=9)
+    with pytest.raises(SamebitsError, match=r"ca_steps is 9; .* needs at least 10"):
+        check_reach(config)
+    check_reach(override(config, {"ca_steps": 10}))
+    check_reach(override(config, {"start": "centre", "ca_steps": 9}))
+
+
 def test_a_picture_out_of_reach_is_refused_with_the_steps_it_takes():
     large = override(find_preset("grow", "full"), {"target": np.indices((64, 64)).sum(axis=0) % 2})
     with pytest.raises(SamebitsError, match=r"ca_steps is 12; .* 64×64 cells needs at least 32 .* --set ca_steps=32"):
@@ -203,7 +265,7 @@ def test_a_picture_out_of_reach_is_refused_with_the_steps_it_takes():
     dot = np.zeros((64, 64), bool)
     dot[30:34, 30:34] = True
     check_reach(override(large, {"target": dot}))  # far away nothing but background
-    with pytest.raises(SamebitsError, match="the first of loss_steps is 9"):
+    with pytest.raises(SamebitsError, match=r"the first of loss_steps is 9; .* begin --set loss_steps with 12 or more"):
         check_reach(override(large, {"target": np.eye(24, dtype=bool), "loss_steps": (9, 12)}))
     with pytest.raises(SamebitsError, match="start is zeros on a torus"):
         check_reach(override(large, {"start": "zeros"}))

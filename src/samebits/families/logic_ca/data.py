@@ -85,9 +85,17 @@ def random_grids(
 
 
 def start_grids(config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None) -> Array:
-    """Where the cells begin: random bits, or what the config says, in the middle of a larger grid."""
-    if config.start == "random":
-        return random_grids(config, count, purpose, step, size)
+    """Where the cells begin: random bits, or what the config says; with `any` one sample so, the others random."""
+    if not config.draws_starts:
+        return told_grids(config, count, purpose, step, size)
+    grids = random_grids(config, count, purpose, step, size)
+    if config.start == "any":
+        grids[:1] = told_grids(config, 1, purpose, step, size)
+    return grids
+
+
+def told_grids(config: LogicConfig, count: int, purpose: int, step: int, size: tuple[int, int] | None = None) -> Array:
+    """Starts that the config says, in the middle of a larger grid."""
     height, width = size or (config.height, config.width)
     grids = np.zeros((count, height, width, config.channels), np.float32)
     y, x = height // 2 - config.height // 2, width // 2 - config.width // 2
@@ -184,7 +192,7 @@ def evaluation_count(config: LogicConfig, full: bool) -> int:
     """How many starts an evaluation has."""
     if config.rule == "life" and (config.height, config.width) == (3, 3):
         return LIFE_PATTERNS
-    if config.start != "random":
+    if not config.draws_starts:
         return config.pictures
     return max(64, config.eval_samples) if full else config.eval_samples
 
@@ -208,5 +216,5 @@ def repair_boards(config: LogicConfig, data: LogicData, count: int) -> tuple[Arr
     """Starts and targets that the repaired circuit is judged by: `count` random ones, or all there are."""
     if data.patterns is not None:
         return data.patterns.grids, data.patterns.targets
-    grids = start_grids(config, count if config.start == "random" else config.pictures, REPAIR, 0)
+    grids = start_grids(config, count if config.draws_starts else config.pictures, REPAIR, 0)
     return grids, targets_of(config, data, grids, REPAIR, 0)

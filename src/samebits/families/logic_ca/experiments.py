@@ -20,7 +20,7 @@ from samebits.families.logic_ca import data, rules
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.packed import simulate
-from samebits.families.logic_ca.pictures import BUILT_IN, split, to_bits
+from samebits.families.logic_ca.pictures import LETTER, LIZARD, split, to_bits
 from samebits.printing import shown
 
 ASYNC_RATE = 0.6  # of the paper
@@ -30,7 +30,8 @@ DAMAGE_SIDE, DAMAGE_GRID = 10, 64
 ROBUST_STEPS, ROBUST_SETTLE = 4000, 200
 SOUPS, SOUP_SIDE, SOUP_STEPS = 4, 64, 100
 LARGE_LIFE, LARGE_LIFE_STEPS = 128, 300
-STAY_STEPS, HURTS = 1000, 64
+STAY_STEPS, HURTS = 1000, 100
+HURT_SIDE = 4  # of what should heal from anything
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Experiments:
         self.rate = config.fire_rate
         # Of a board of other squares, or a picture of one's own, nothing was published.
         board = config.rule == "checkerboard" and (config.height, config.width, config.square) in BOARDS
-        self.published = board or config.rule == "life" or config.target in BUILT_IN.values()
+        self.published = board or config.rule == "life" or config.target in (LIZARD, LETTER)
 
     def final(self, grids: Array, steps: int, rate: float | None = None, damage: Array | None = None) -> Array:
         """The visible channels after `steps` steps of the learned circuit."""
@@ -200,7 +201,7 @@ class Experiments:
         config = self.model.config
         numbers = range(config.pictures)
         sizes = [self.size]
-        if config.start not in ("zeros", "random"):  # which find their place from the border
+        if not (config.start == "zeros" or config.draws_starts):  # which find their place from the border
             sizes.append((2 * config.height, 2 * config.width))
         for size in sizes:
             starts, wanted = self.starts(config.pictures, size), [wanted_picture(config, size, i) for i in numbers]
@@ -210,18 +211,25 @@ class Experiments:
             if config.loss_steps:
                 found = self.final(starts, STAY_STEPS)
                 self.judge(f"… and still there after {STAY_STEPS:,} steps", found, np.stack(wanted), "–")
+        if config.draws_starts:
+            found = self.final(self.starts(64, self.size), config.ca_steps)
+            title = f"64 unseen starts, {config.ca_steps} steps"
+            self.judge(title, found, wanted_picture(config, self.size), "–")
         if config.damage:
-            self.healing()
+            self.healing(config.damage, config.damage_after, config.ca_steps)
+        if config.start == "any":  # which is trained by what is worse than any damage
+            side = min(HURT_SIDE, *self.size)
+            self.healing(side, config.ca_steps, 2 * config.ca_steps)
 
-    def healing(self) -> None:
-        """Hurt at many places, once; and then left alone."""
+    def healing(self, side: int, after: int, judged: int) -> None:
+        """Hurt at many places, once, after a step; and then left alone until the step `judged`, and for long."""
         config, goal = self.model.config, wanted_picture(self.model.config, self.size)
-        start, late = self.starts(1, self.size), config.damage_after + STAY_STEPS
-        for steps in (config.ca_steps, late):
+        start = self.starts(1, self.size)
+        for steps in (judged, after + STAY_STEPS):
             found = []
-            for place in random_rectangles(HURTS, self.size, config.damage, config.seed):
+            for place in random_rectangles(HURTS, self.size, side, config.seed):
                 damage = np.zeros((steps, 4), np.int64)
-                damage[config.damage_after - 1] = place
+                damage[after - 1] = place
                 found.append(self.final(start, steps, damage=damage)[0])
-            title = f"{HURTS} times a {config.damage}×{config.damage} square cleared after step {config.damage_after}"
+            title = f"{HURTS} times a {side}×{side} square cleared after step {after}"
             self.judge(f"{title}, {steps:,} steps", np.stack(found), goal, "–")

@@ -78,18 +78,20 @@ HEART = (
 )
 FORMATS = ("PNG", "GIF", "BMP", "JPEG", "WEBP")  # not all that Pillow knows: some start other programs
 LARGEST_FILE = 64 << 20
+STARTS = ("random", "centre", "zeros", "any")  # that are no picture
 BUILT_IN = {"lizard": LIZARD, "letter": LETTER, "heart": HEART}
 
 
-def read_target(text: str) -> tuple[str, ...]:
+def read_target(text: str, name: str = "target") -> tuple[str, ...]:
     """Rows of a picture from a built-in name, an image file or a text file of characters."""
     if text in BUILT_IN:
         return BUILT_IN[text]
-    path = checks.path("target", text)
+    path = checks.path(name, text)
     if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        kinds = list(BUILT_IN) if name == "target" else [*STARTS, *BUILT_IN]
         raise ValueError(
-            f"target is {text!r}; it must be an image or text file of at most {LARGEST_FILE >> 20} MB, or "
-            f"{' or '.join(BUILT_IN)}; name one"
+            f"{name} is {text!r}; it must be an image or text file of at most {LARGEST_FILE >> 20} MB, or "
+            f"{' or '.join(kinds)}; name one"
         )
     try:
         text = path.read_text(encoding="ascii")
@@ -114,7 +116,7 @@ def read_pictures(name: str, given: Any, size: tuple[int, int]) -> tuple[str, ..
     function of the rows' and columns' numbers on a grid of this size, or a list of such things."""
     parts = given if isinstance(given, list | tuple) else ()
     if isinstance(given, str | os.PathLike):
-        return read_target(os.fspath(given))
+        return read_target(os.fspath(given), name)
     if isinstance(given, np.ndarray) or callable(given):
         return _from_array(name, np.broadcast_to(given(*np.indices(size)), size) if callable(given) else given)
     if parts and all(isinstance(row, str) and set(row) <= {*COLOURS, INK} for row in parts):
