@@ -190,5 +190,13 @@ def test_bars_make_way_for_the_moving_line(capsys):
     finally:
         shown.remove(bar)
     assert bar.told == ["stop", "start"]
-    assert notice.busy  # somebody stopped it
+    assert not notice.busy
     assert "up to a minute" not in capsys.readouterr().err
+
+
+def test_what_somebody_stops_is_not_over():
+    notice = CompilingNotice()
+    notice(Progress(("fold_worker",), 2, 2, 0.5))  # all that is known of so far
+    with pytest.raises(KeyboardInterrupt), aside.watched_by(notice), aside.together():
+        raise KeyboardInterrupt
+    assert notice.busy

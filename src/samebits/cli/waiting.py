@@ -54,10 +54,17 @@ class CompilingNotice(event.Listener):  # type: ignore[misc]  # numba has no typ
         self.depth -= 1
         if self.depth == 0:
             self.seconds += time.perf_counter() - self.began
+        self._note_end()
+
+    def _note_end(self) -> None:
+        """Compiling is over; or somebody stops it, and then it stays true that we were at it."""
+        self.busy = sys.exc_info()[0] is not None
 
     def __call__(self, progress: Progress | None) -> None:
-        if progress is not None:
-            self.busy = progress.done < progress.total  # and stays so, if somebody stops it
+        if progress is None:
+            self._note_end()
+        else:
+            self.busy = True
         if not self.moving:
             if progress is not None:
                 self._mention(self.seconds + progress.seconds)
