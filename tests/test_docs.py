@@ -73,6 +73,7 @@ CANNOT_RUN = {
     "pip install '.[opencl]'": "it needs a network; make test has installed it",
     "pip install 'samebits[cuda]'": "it needs a network",
     "pip install tokenizers": "it needs a network; make test has installed it",
+    "pip install torch": "it needs a network; make test has installed it",
 }
 ADDED_TO = {"docs/gpt.md": "samebits train gpt --data input.txt"}  # what the fragments in the page's table are added to
 TASK = "boolean"  # any will do

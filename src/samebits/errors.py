@@ -41,7 +41,7 @@ class GroupLostError(SamebitsError):
 def nearest(word: str, known: Iterable[str]) -> str:
     """The part of an error message that helps with a misspelt name."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.55)
     if close:
         return f"did you mean {' or '.join(close)}"
     return f"known: {', '.join(names)}"

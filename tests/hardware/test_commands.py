@@ -106,7 +106,7 @@ def test_without_the_solver_it_says_so(life, tmp_path, monkeypatch):
     assert "pip install 'samebits[hardware]'" in done.stderr
     assert not (tmp_path / "new").exists()
     done = samebits_here("circuit", life, "--out", tmp_path, cwd=tmp_path)
-    assert "not proved by SAT: pip install samebits[hardware]" in done.stdout
+    assert "not proved by SAT: pip install 'samebits[hardware]'" in done.stdout
 
 
 def test_soft_gates_are_exported_with_a_warning(life, tmp_path):
@@ -130,7 +130,7 @@ REFUSED = {
     "large grid": (("export", "RUN", "--grid", "2000x8"), "from 3 to 1024 cells a side"),
     "no file": (("export", "RUN", "--check", "nothing.v"), "nothing.v is no file"),
     "seconds": (("export", "RUN", "--minimise", "-1"), "seconds from 0 to a million"),
-    "device": (("circuit", "RUN", "--fpga", "virtex"), "there are: ice40-hx8k, ecp5-85k"),
+    "device": (("circuit", "RUN", "--fpga", "virtex"), "it must be one of ice40-hx8k, ecp5-85k"),
     "grid without": (("circuit", "RUN", "--grid", "8x8"), "--grid goes with --fpga here"),
     "fpga grid": (("circuit", "RUN", "--fpga", "ice40-hx8k", "--grid", "1x1"), "from 3 to 1024 cells a side"),
 }

@@ -16,6 +16,8 @@ from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
 from samebits.hardware.fpga import DEVICES
 
+EXTRA = "pip install 'samebits[hardware]'"
+
 
 def circuit(
     folder: RunPath,
@@ -67,7 +69,7 @@ def circuit(
     echo(f"after pruning    {_sized(found.before)}")
     echo(f"after searching  {_sized(found.after)}, on {len(found.circuit.inputs):,} inputs")
     echo(f"checked          {found.proof}")
-    echo(f"                 {found.proved or 'not proved by SAT: pip install samebits[hardware]'}")
+    echo(f"                 {found.proved or f'not proved by SAT: {EXTRA}'}")
     if found.not_drawn:
         echo(f"not drawn: {found.not_drawn}")
     for path in found.paths:
@@ -75,7 +77,7 @@ def circuit(
 
 
 def _sized(size: Any) -> str:
-    tables = "four-input tables not counted: pip install samebits[hardware]" if size.luts is None else ""
+    tables = f"four-input tables not counted: {EXTRA}" if size.luts is None else ""
     return f"{size.gates:,} gates, {size.depth} deep; {size.ands:,} and-gates; " + (
         tables or f"{size.luts:,} four-input tables"
     )

@@ -108,7 +108,8 @@ class ProgressView:
         self.work = work  # what a step works through, and how many of them
         self.total, self.start, self.last_line = total, 0, 0.0
         self.marks: deque[tuple[int, float]] = deque()  # (step, when) of the second half of the steps seen
-        self.evaluated: dict[str, Any] = {}  # the newest
+        self.evaluated: dict[str, Any] = {}  # the newest …
+        self.evaluated_at = 0  # … and its step
         self.bar: Progress | None = None
         self.line = ""  # what stays when the bar goes
         if sys.stderr.isatty() and not self.silent:
@@ -143,17 +144,20 @@ class ProgressView:
         if self.start == 0:
             self.start = step  # the first step compiles
         pace = self._pace(step, now)
-        self.evaluated |= {name: value for name, value in row.items() if name.startswith("eval_") and value is not None}
+        found = {name: value for name, value in row.items() if name.startswith("eval_") and value is not None}
+        if found:
+            self.evaluated, self.evaluated_at = self.evaluated | found, step
         parts, left = [], ""
         if pace is not None:
             parts += self._speed(1e3 * pace)
             left = shown_seconds(pace * (self.total - step))
         # What a narrow terminal cuts is the end.
-        shown = {**self.evaluated, **row}
+        shown = {**self.evaluated, **{name: value for name, value in row.items() if value is not None}}
+        newest = list(self.evaluated)[-1:] if self.evaluated_at < step else []
         last = {name: shown.pop(name) for name in ("lr", "grad_norm") if name in shown}
         for name, value in (shown | last).items():
             if name != "step" and value is not None:
-                parts.append(f"{name} {value:.5g}")
+                parts.append(f"{name} {value:.5g}" + (f" (step {self.evaluated_at})" if name in newest else ""))
         note = "  ".join(parts)
         if row:
             self.line = f"step {step}/{self.total}  {note}"

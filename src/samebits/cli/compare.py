@@ -10,10 +10,10 @@ import typer
 
 from samebits import api
 from samebits.cli.common import print_table
-from samebits.cli.terminal import echo
+from samebits.cli.terminal import echo, say
 from samebits.engine.arrays import Array
 from samebits.engine.runfolder import METRICS, RunFolder
-from samebits.errors import SamebitsError
+from samebits.errors import SamebitsError, nearest
 from samebits.report.comparison import plot_runs
 from samebits.report.plots import read_columns
 
@@ -32,11 +32,15 @@ def compare(
     names = next(iter(runs.values())).family.metrics
     evaluated = any(_values(run, f"eval_{names.best}").size for run in runs.values())
     column = metric or (f"eval_{names.best}" if evaluated else names.loss)
+    lacking = [name for name, run in runs.items() if not _values(run, column).size]
+    if len(lacking) == len(runs):
+        measured = {name for run in runs.values() for name in _columns(run)}
+        raise SamebitsError(f"metric is {column}; none of these runs has measured it; {nearest(column, measured)}")
     print_table(("key", *runs), differences(runs), "config, where it differs")
     print_table(("run", "steps", f"best {column}", f"last {column}"), [_result(run, column) for run in runs.values()])
     drawn = plot_runs(out, {name: run.path for name, run in runs.items()}, column)
-    if drawn is None:
-        raise SamebitsError(f"metric is {column}; none of these runs has measured it; see their {METRICS}")
+    for name in lacking:
+        say(f"samebits: {name} has not measured {column}, so it is not in the picture; another: --metric")
     echo(f"wrote {drawn}")
 
 
@@ -50,9 +54,12 @@ def differences(runs: dict[str, RunFolder]) -> list[tuple[str, ...]]:
 
 def _values(run: RunFolder, column: str) -> Array:
     """What was measured, in the order of its steps."""
-    columns = read_columns(run.path / METRICS) if (run.path / METRICS).is_file() else {}
-    values = columns.get(column, np.zeros(0))
+    values = _columns(run).get(column, np.zeros(0))
     return values[np.isfinite(values)]
+
+
+def _columns(run: RunFolder) -> dict[str, Array]:
+    return read_columns(run.path / METRICS) if (run.path / METRICS).is_file() else {}
 
 
 def _result(run: RunFolder, column: str) -> tuple[str, ...]:

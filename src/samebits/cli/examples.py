@@ -21,7 +21,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "circuit": ("samebits circuit DIR", "samebits circuit DIR --minimise 1"),
     "export": ("samebits export DIR --to c", "samebits export DIR --to verilog --grid 4x4"),
     "serve": ("samebits serve", "samebits serve runs"),
-    "sweep": ("samebits sweep life --preset small --set lr=0.03,0.05 --steps 10 --out runs/sweep",),
+    "sweep": ("samebits sweep life --preset small --set lr=0.03,0.05 --steps 10",),
     "compare": (
         "samebits train life --preset small --out runs/one",
         "samebits train life --preset small --seed 1 --out runs/other",

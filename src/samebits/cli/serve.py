@@ -15,7 +15,7 @@ import typer
 from samebits import checks
 from samebits.api import RUNS
 from samebits.cli.common import WorkerOption
-from samebits.cli.terminal import echo, say
+from samebits.cli.terminal import counted, echo, say
 from samebits.engine.pool import worker_count
 from samebits.errors import SamebitsError
 
@@ -56,7 +56,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     with listening:
         echo(f"http://{shown}:{listening.getsockname()[1]}")
-        echo(f"{len(library.scan())} runs in {', '.join(library.shown)}; Ctrl-C ends")
+        echo(f"{counted(len(library.scan()), 'run')} in {', '.join(library.shown)}; Ctrl-C ends")
         with suppress(KeyboardInterrupt):
             Server(app).serve_on(listening)
     say("ended")

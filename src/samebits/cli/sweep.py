@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from samebits.cli.common import PresetOption, TaskName, print_table
-from samebits.cli.terminal import echo, say
+from samebits.cli.terminal import counted, echo, say
 from samebits.cli.waiting import shown as shown_now
 from samebits.errors import SamebitsError
 from samebits.printing import printable
@@ -75,7 +75,7 @@ def train_sweep(chosen: Sweep, jobs: str) -> None:
         echo(f"interrupted; every run is saved; the same command goes on, or: samebits resume {quoted(chosen)}")
         raise typer.Exit(130)
     show(chosen, found)
-    echo(f"{len(found)} runs in {time.perf_counter() - began:.0f} s")
+    echo(f"{counted(len(found), 'run')} in {time.perf_counter() - began:.0f} s")
 
 
 def choices_of(pairs: list[str] | None, seeds: str | None, steps: int | None) -> dict[str, list[Any]]:

@@ -17,6 +17,11 @@ def echo(text: object = "", nl: bool = True) -> None:
     typer.echo(printable(str(text), KEPT), nl=nl)
 
 
+def counted(many: int, what: str) -> str:
+    """1 run, 2 runs"""
+    return f"{many:,} {what}{'' if many == 1 else 's'}"
+
+
 def say(text: object) -> None:
     """A line on standard error. It may be closed, or on a full disk: training goes on, without a word from then on."""
     try:

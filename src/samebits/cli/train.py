@@ -57,7 +57,7 @@ def train(
         str | None, typer.Option("--data", metavar="FILE", help="gpt: a text, or a folder of texts; graphs: your pairs")
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="FILE", help="grow, letter: the picture; or lizard, letter")
+        str | None, typer.Option("--target", metavar="FILE", help="grow, letter: the picture; or lizard, letter, heart")
     ] = None,
     init_from: Annotated[
         str | None, typer.Option("--init-from", metavar="DIR", help="gpt: a run whose weights training begins with")

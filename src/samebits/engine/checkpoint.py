@@ -82,7 +82,8 @@ def choose(checkpoints: Path, which: str) -> Path:
     steps = steps_saved(checkpoints)
     if not steps:
         raise SamebitsError(
-            f"there is no checkpoint in {checkpoints}; train first, or let the run reach its first checkpoint"
+            f"there is no checkpoint in {checkpoints}; a run that was ended before its first one begins again with: "
+            f"samebits resume {checkpoints.parent}"
         )
     if which == "last":
         return checkpoints / folder_name(steps[-1])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import SamebitsError, nearest
+from samebits.errors import SamebitsError
 from samebits.hardware.cell import Cell
 from samebits.hardware.tools import failed, version_of, wheel, yosys
 from samebits.hardware.writers import grid
@@ -77,7 +77,7 @@ class Fitted:
 
 def find_device(name: str) -> Device:
     if name not in DEVICES:
-        raise SamebitsError(f"--fpga is {shown(name)}; there are: {', '.join(DEVICES)}; {nearest(name, DEVICES)}")
+        raise SamebitsError(f"--fpga is {shown(name)}; it must be one of {', '.join(DEVICES)}")
     return DEVICES[name]
 
 
