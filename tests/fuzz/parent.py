@@ -22,7 +22,7 @@ from tests.fuzz.child import Finding
 ROOT = Path(__file__).parents[2]
 START = 240.0  # seconds that a child may take to begin: it may have to load what others compile
 BEFORE = 100  # inputs that are named beside one that killed a child: one of them may have done it
-FRAME = re.compile(r'File ".*?/samebits/([^"]+)", line (\d+) in (\S+)')
+FRAME = re.compile(r'File ".*?/src/samebits/([^"]+)", line (\d+) in (\S+)')
 
 
 @dataclass
