@@ -353,7 +353,7 @@ def test_without_checkpoints_there_is_nothing_to_load_but_resume_starts_anew(pla
     if content_only:
         folder.mkdir()
     before = snapshot(place)
-    words = "there is no checkpoint in run/checkpoints", "train first"
+    words = "there is no checkpoint in run/checkpoints", "samebits resume"
     for args in (("eval", "run"), ("render", "run"), ("resume", "run", "--checkpoint", "8")):
         refused(samebits_here(*args, cwd=place), *words)
     assert snapshot(place) == before

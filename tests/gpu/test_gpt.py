@@ -19,9 +19,14 @@ def test_training_has_the_bits_of_the_cpu(gpu, more):
     check_bits(gpu, "gpt", {**GENERATED, **more})
 
 
-@pytest.mark.parametrize("size", [products.LARGE, products.SQUARE], ids=lambda size: size.name)
 @pytest.mark.parametrize(
-    "more", [{"width": 48, "heads": 3, "layers": 1}, {"width": 10, "layers": 1}], ids=["even", "odd"]
+    ("size", "more"),
+    [
+        (products.LARGE, {"width": 48, "heads": 3, "layers": 1}),
+        (products.LARGE, {"width": 10, "layers": 1}),  # nothing is even
+        (products.SQUARE, {"width": 10, "layers": 1}),
+    ],
+    ids=["large", "large, odd", "square, odd"],
 )
 def test_larger_tiles_have_them_too(gpu, monkeypatch, size, more):
     monkeypatch.setattr(products, "size_for", lambda *shape: size)
