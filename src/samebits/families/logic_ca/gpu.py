@@ -15,7 +15,7 @@ from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
 from samebits.families.logic_ca.levels import ById, levels_of
 from samebits.families.logic_ca.passes import Plan, backward_plan, cuts, forward_plan
-from samebits.families.logic_ca.rows import WARP, Tables, Team, laid_out
+from samebits.families.logic_ca.rows import FIXED, WARP, Tables, Team, laid_out
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
@@ -26,7 +26,6 @@ GATES = elementary.FILE, "families/logic_ca/gates.cl"
 AUTOMATON = LANES, "families/logic_ca/automaton.cl"
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
-FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 
 
 class Way(NamedTuple):

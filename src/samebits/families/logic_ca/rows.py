@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samebits.engine.arrays import Array
+from samebits.errors import SamebitsError
 from samebits.families.logic_ca.levels import GIVEN, Levels
 from samebits.families.logic_ca.passes import Item, Plan
 
@@ -25,6 +26,7 @@ BEGIN, END = 1, 2  # rows of sums
 FIELD = 21  # bits of an address in a row
 TOGETHER = (2, 2, 4)  # rows of gates, of blocks, of sums that are fetched at once; a pass begins with the first of them
 NEIGHBOURS = 8  # threads that read at once
+FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 CANDIDATES = 128  # that are looked at for the next slot
 COSTS = (2, 3, 5)  # of a row, about
 
@@ -173,7 +175,7 @@ def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
     nothing = nowhere + 1  # −0, which changes no sum
     if back:
         place[2 * levels.blocks + levels.outputs] = inputs + np.arange(channels)
-    shelf, streams, limit = Places(nothing + 1, colours), Streams(team.warps), plan.most + 2
+    shelf, streams, limit = Places(nothing + 1, colours), Streams(team.warps), plan.most + FIXED
     dying: list[list[int]] = [[] for _ in range(len(plan.passes) + 2)]
     for given in np.flatnonzero(place >= 0).tolist():
         dying[min(int(plan.last[given]) + 1, len(dying) - 1)].append(given)
@@ -233,7 +235,10 @@ def _with_target(table: Array, quads: int) -> Array:
 
 def _words(fields: Array) -> Array:
     if fields.size and int(fields.max()) >> FIELD:
-        raise ValueError(f"an address of {int(fields.max()):,}; a row has {FIELD} bits for it")
+        raise SamebitsError(
+            f"this circuit needs {int(fields.max()):,} places for fours of cells on a GPU; at most {1 << FIELD:,} are "
+            "known there; lower lanes, channels or update, or use --device cpu"
+        )
     shifts = np.array([0, FIELD, 2 * FIELD])
     return np.ascontiguousarray(np.bitwise_or.reduce(fields << shifts, axis=-1).astype(np.uint64))
 
@@ -249,11 +254,11 @@ def _block_rows(
         if begin and lengths[begin] == lengths[begin - 1]:
             continue
         alike = [block for block, length in zip(blocks, lengths, strict=True) if length == lengths[begin]]
-        reads = np.array(
-            [[place[x] for r in (*readers[:2], *[(-1, -1)] * 2)[:2] for x in r[:2]] for _, _, readers in alike]
-        )
-        reads[reads < 0] = nothing
-        for index in ordered(reads % colours, 1, colours):
+        reads = np.full((len(alike), 2, 2), nothing)
+        for index, (_, _, readers) in enumerate(alike):
+            for which, (above, other, _) in enumerate(readers[:2]):
+                reads[index, which] = place[above], place[other]
+        for index in ordered(reads.reshape(-1, 4) % colours, 1, colours):
             block, adjoint, readers = alike[index]
             pairs = [(int(place[above]), int(place[other]), which) for above, other, which in readers]
             is_input = block < levels.inputs
