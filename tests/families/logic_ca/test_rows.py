@@ -17,5 +17,5 @@ def test_rows_that_read_the_same_colour_are_kept_apart():
 def test_a_circuit_that_is_too_large_for_a_row_is_refused():
     largest = (1 << FIELD) - 1
     assert int(_words(np.array([[largest, 1, 2]]))[0]) == largest + (1 << FIELD) + (2 << 2 * FIELD)
-    with pytest.raises(SamebitsError, match="2,097,152 places .* --device cpu"):
+    with pytest.raises(SamebitsError, match=r"2,097,152 places .* --device cpu"):
         _words(np.array([[largest + 1, 0, 0]]))
