@@ -74,7 +74,7 @@ class Cuda:
         self._cupy = package()
         self._device = self._cupy.cuda.Device(number)
         said = self._device.attributes
-        self.threads = 512  # of a large group
+        self.threads, self.across = 512, True  # of a large group; whether those of a warp look at each other
         self.room, self.busy = int(said["MaxSharedMemoryPerBlockOptin"]), int(said["MultiProcessorCount"])
         self._tape: list[tuple[bool, Bundle]] = []
         self._graphs: dict[tuple[int, ...], tuple[Any, list[Bundle]]] = {}

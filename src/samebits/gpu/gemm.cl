@@ -4,7 +4,7 @@
 
 // What becomes of a product's numbers
 #define STAYS 0
-#define SQUARED 1  // c = positive part, other = its square
+#define POSITIVE 1  // c = positive part
 #define SLOPE 2  // c = value · 2p, other = p², where p lies in other
 #define SCALED 3  // c = value · scale in the first columns
 
@@ -40,9 +40,8 @@ DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 fou
   if (begun) {
     four.x = old.x + four.x; four.y = old.y + four.y; four.z = old.z + four.z; four.w = old.w + four.w;
   }
-  if (what == SQUARED) {
+  if (what == POSITIVE) {
     four.x = positive(four.x); four.y = positive(four.y); four.z = positive(four.z); four.w = positive(four.w);
-    slope = four;
   } else if (what == SLOPE) {
     four.x = four.x * (2.0f * slope.x); four.y = four.y * (2.0f * slope.y);
     four.z = four.z * (2.0f * slope.z); four.w = four.w * (2.0f * slope.w);
@@ -54,7 +53,7 @@ DEVICE void finish_four(GLOBAL float* c, GLOBAL float* other, i64 at, float4 fou
     if (scaled > 3) four.w = four.w * scale;
   }
   store_four(c + at, four, there, vectors);
-  if (what == SQUARED || what == SLOPE) {
+  if (what == SLOPE) {
     square.x = slope.x * slope.x; square.y = slope.y * slope.y; square.z = slope.z * slope.z; square.w = slope.w * slope.w;
     store_four(other + at, square, there, vectors);
   }

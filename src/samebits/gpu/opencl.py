@@ -60,7 +60,7 @@ class OpenCL:
     def __init__(self, device: Any) -> None:
         self._cl = package()
         self.device = device
-        self.threads = 64  # of a large group
+        self.threads, self.across = 64, False  # of a large group; whether those of a warp look at each other
         self.room, self.busy = int(device.local_mem_size), int(device.max_compute_units)  # bytes; groups at once
         self.context = self._cl.Context([device])
         self.queue = self._cl.CommandQueue(self.context)

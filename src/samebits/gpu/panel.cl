@@ -46,12 +46,12 @@ DEVICE void finish_TILE(float sums[MICRO_M][MICRO_N], GLOBAL float* c, GLOBAL fl
 }
 
 // A tile of c (m, n) = a · b, panel by panel; `begun`: added to what is there.
-DEVICE void panels_TILE(LOCAL float4* boards, GLOBAL float* c, GLOBAL float* other, GLOBAL const float* a, int lda, GLOBAL const float* b, int ldb, int b_across, int m, int n, int k, int ldc, int begun, int what, int scaled, float scale) {
+DEVICE void panels_TILE(LOCAL float4* boards, GLOBAL float* c, GLOBAL float* other, GLOBAL const float* a, int lda, int squares, GLOBAL const float* b, int ldb, int b_across, int m, int n, int k, int ldc, int begun, int what, int scaled, float scale) {
   int tile = GROUP;
   AT_TILE(n)
   float sums[MICRO_M][MICRO_N];
   for (int first = 0; first < k; first += DEPTH) {
-    product_TILE(sums, boards, a, lda, 0, b, ldb, b_across, row0, column0, m, n, first, min(first + DEPTH, k));
+    product_TILE(sums, boards, a, lda, 0, squares, b, ldb, b_across, row0, column0, m, n, first, min(first + DEPTH, k));
     if (first + DEPTH < k) {
       finish_TILE(sums, c, c, row0, column0, m, n, ldc, begun, STAYS, 0, 1.0f);
       begun = 1;
@@ -60,29 +60,29 @@ DEVICE void panels_TILE(LOCAL float4* boards, GLOBAL float* c, GLOBAL float* oth
   finish_TILE(sums, c, other, row0, column0, m, n, ldc, begun, what, scaled, scale);
 }
 
-KERNEL ALIKE(GROUP_TILE, BESIDE) void times_TILE(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc, int begun) {
+KERNEL ALIKE(GROUP_TILE, BESIDE) void times_TILE(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc, int begun, int squares) {
   SHARED float4 boards[BOARD_TILE];
-  panels_TILE(boards, c, c, a, k, b, n, 1, m, n, k, ldc, begun, STAYS, 0, 1.0f);
+  panels_TILE(boards, c, c, a, k, squares, b, n, 1, m, n, k, ldc, begun, STAYS, 0, 1.0f);
 }
 
-KERNEL ALIKE(GROUP_TILE, BESIDE) void times_squared_TILE(GLOBAL float* c, GLOBAL float* squares, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc) {
+KERNEL ALIKE(GROUP_TILE, BESIDE) void times_positive_TILE(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc) {
   SHARED float4 boards[BOARD_TILE];
-  panels_TILE(boards, c, squares, a, k, b, n, 1, m, n, k, ldc, 0, SQUARED, 0, 1.0f);
+  panels_TILE(boards, c, c, a, k, 0, b, n, 1, m, n, k, ldc, 0, POSITIVE, 0, 1.0f);
 }
 
 KERNEL ALIKE(GROUP_TILE, BESIDE) void times_scaled_TILE(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc, int scaled, float scale) {
   SHARED float4 boards[BOARD_TILE];
-  panels_TILE(boards, c, c, a, k, b, n, 1, m, n, k, ldc, 0, SCALED, scaled, scale);
+  panels_TILE(boards, c, c, a, k, 0, b, n, 1, m, n, k, ldc, 0, SCALED, scaled, scale);
 }
 
 KERNEL ALIKE(GROUP_TILE, BESIDE) void times_transposed_TILE(GLOBAL float* c, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc) {
   SHARED float4 boards[BOARD_TILE];
-  panels_TILE(boards, c, c, a, k, b, k, 0, m, n, k, ldc, 0, STAYS, 0, 1.0f);
+  panels_TILE(boards, c, c, a, k, 0, b, k, 0, m, n, k, ldc, 0, STAYS, 0, 1.0f);
 }
 
 KERNEL ALIKE(GROUP_TILE, BESIDE) void times_slope_TILE(GLOBAL float* c, GLOBAL float* positive, GLOBAL const float* a, GLOBAL const float* b, int m, int n, int k, int ldc) {
   SHARED float4 boards[BOARD_TILE];
-  panels_TILE(boards, c, positive, a, k, b, k, 0, m, n, k, ldc, 0, SLOPE, 0, 1.0f);
+  panels_TILE(boards, c, positive, a, k, 0, b, k, 0, m, n, k, ldc, 0, SLOPE, 0, 1.0f);
 }
 
 // A thread's numbers in a memory of the group's own: kept there, or what lies there added on the left
@@ -142,7 +142,7 @@ KERNEL ALIKE(GROUP_TILE, BESIDE) void by_unit_TILE(GLOBAL float* c, GLOBAL float
     NO_UNROLL
     for (int first = 0; first == 0 || first < rows; first += DEPTH) {
       int begun = levels ? unit >= each / 2 : first > 0, level = 0;
-      product_TILE(sums, boards, a + (i64)begin * m, m, 1, b + (i64)begin * n, n, 1, row0, column0, m, n, first, min(first + DEPTH, rows));
+      product_TILE(sums, boards, a + (i64)begin * m, m, 1, 0, b + (i64)begin * n, n, 1, row0, column0, m, n, first, min(first + DEPTH, rows));
       if (levels && first > 0) join_TILE(nodes + (kept - 1) * size, sums);
       if (levels && first + DEPTH < rows) {
         keep_TILE(nodes + (kept - 1) * size, sums);

@@ -70,24 +70,28 @@ class Products:
     def __init__(self, device: Gpu, kernels: Mapping[str, Any]) -> None:
         self._device, self._kernels = device, kernels
 
-    def times(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], add: bool = False, width: int = 0) -> None:
-        """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart."""
-        self._tiles("times", (out,), a, b, shape, width, int(add))
+    def times(
+        self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], add: bool = False, width: int = 0,
+        squares: bool = False,
+    ) -> None:  # fmt: skip
+        """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart. `squares`: of
+        the numbers in a."""
+        self._tiles("times", (out,), a, b, shape, width, int(add), int(squares))
 
     def scaled(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], columns: int, scale: float) -> None:
         """out = a · b, and its first columns times scale."""
         self._tiles("times_scaled", (out,), a, b, shape, 0, columns, scale)
 
-    def squared(self, out: Any, squares: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
-        """out = the positive part of a · b, and its squares."""
-        self._tiles("times_squared", (out, squares), a, b, shape)
+    def positive(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
+        """out = the positive part of a · b."""
+        self._tiles("times_positive", (out,), a, b, shape)
 
     def transposed(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """out (m, n) = a (m, k) · bᵀ, where b is (n, k)."""
         self._tiles("times_transposed", (out,), a, b, shape)
 
     def slope(self, out: Any, positive: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
-        """The way back of `squared`: out = a · bᵀ · 2 · positive, which then is squared."""
+        """The way back of the squares of `positive`: out = a · bᵀ · 2 · positive, which then is squared."""
         self._tiles("times_slope", (out, positive), a, b, shape)
 
     def _tiles(

@@ -52,25 +52,26 @@ DEVICE void fetch_TILE(LOCAL float* board, float4* held, int fours, int length, 
   }
 }
 
-DEVICE void turn_TILE(LOCAL float* board, const float4* held, int fours, int length, int across) {
+DEVICE void turn_TILE(LOCAL float* board, const float4* held, int fours, int length, int across, int squares) {
   UNROLL
   for (int l = 0; l < fours && !across; l++) {
     int item = LANE + l * GROUP_TILE;
     if (fours * GROUP_TILE * 4 > TERMS * length && item >= TERMS * length / 4) continue;
     LOCAL float* to = board + TERM_TILE(item, length, 0) * (length + 4) + PLACE_TILE(item, length, 0);
-    to[0] = held[l].x;
-    to[length + 4] = held[l].y;
-    to[2 * (length + 4)] = held[l].z;
-    to[3 * (length + 4)] = held[l].w;
+    to[0] = squares ? held[l].x * held[l].x : held[l].x;
+    to[length + 4] = squares ? held[l].y * held[l].y : held[l].y;
+    to[2 * (length + 4)] = squares ? held[l].z * held[l].z : held[l].z;
+    to[3 * (length + 4)] = squares ? held[l].w * held[l].w : held[l].w;
   }
 }
 
-DEVICE void fetch_uneven_TILE(LOCAL float* board, int length, GLOBAL const float* x, int stride, int across, int terms, int places) {
+DEVICE void fetch_uneven_TILE(LOCAL float* board, int length, GLOBAL const float* x, int stride, int across, int terms, int places, int squares) {
   UNROLL_4
   for (int l = 0; l < TERMS * length / GROUP_TILE; l++) {
     int item = LANE + l * GROUP_TILE, term = across ? item / length : item % TERMS, place = across ? item % length : item / TERMS;
     int there = term < terms && place < places;
-    board[term * (length + 4) + place] = there ? x[across ? (i64)term * stride + place : (i64)place * stride + term] : 0.0f;
+    float found = there ? x[across ? (i64)term * stride + place : (i64)place * stride + term] : 0.0f;
+    board[term * (length + 4) + place] = squares ? found * found : found;
   }
 }
 
@@ -111,14 +112,14 @@ DEVICE void add_TILE(float sums[MICRO_M][MICRO_N], const float* x, const float* 
   fetch_TILE(left, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_from, a_across, rows); \
   fetch_TILE(right, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_from, b_across, columns);
 #define TURN_LOT_TILE \
-  turn_TILE(left, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_across); \
-  turn_TILE(right, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_across);
+  turn_TILE(left, a_held, LEFT_FOURS_TILE, ROWS_TILE, a_across, squares); \
+  turn_TILE(right, b_held, RIGHT_FOURS_TILE, COLUMNS_TILE, b_across, 0);
 
 #define FETCH_UNEVEN_TILE \
-  fetch_uneven_TILE(left, ROWS_TILE, a, lda, a_across, terms, rows); \
-  fetch_uneven_TILE(right, COLUMNS_TILE, b, ldb, b_across, terms, columns);
+  fetch_uneven_TILE(left, ROWS_TILE, a, lda, a_across, terms, rows, squares); \
+  fetch_uneven_TILE(right, COLUMNS_TILE, b, ldb, b_across, terms, columns, 0);
 
-DEVICE void lots_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, GLOBAL const float* b, int ldb, int b_across, int rows, int columns, int terms, int even) {
+DEVICE void lots_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, int squares, GLOBAL const float* b, int ldb, int b_across, int rows, int columns, int terms, int even) {
   int lots = (terms + TERMS - 1) / TERMS, a_step = a_across ? TERMS * lda : TERMS, b_step = b_across ? TERMS * ldb : TERMS;
   float4 a_held[LEFT_FOURS_TILE], b_held[RIGHT_FOURS_TILE];
   float x[2][MICRO_M], y[2][MICRO_N];
@@ -175,8 +176,8 @@ DEVICE void lots_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL
 }
 
 // sums = a (m, k) · b (k, n), the tile at (row0, column0), its terms first … end. a or b may lie transposed: a_across says that
-// neighbours in memory are rows, b_across that they are columns.
-DEVICE void product_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, GLOBAL const float* b, int ldb, int b_across, int row0, int column0, int m, int n, int first, int end) {
+// neighbours in memory are rows, b_across that they are columns. `squares`: of a's numbers, which then do not lie across.
+DEVICE void product_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLOBAL const float* a, int lda, int a_across, int squares, GLOBAL const float* b, int ldb, int b_across, int row0, int column0, int m, int n, int first, int end) {
   int terms = end - first, even = terms && is_even_TILE(a, lda, a_across, m, terms) && is_even_TILE(b, ldb, b_across, n, terms);
   a += a_across ? (i64)first * lda + row0 : (i64)row0 * lda + first;
   b += b_across ? (i64)first * ldb + column0 : (i64)column0 * ldb + first;
@@ -185,10 +186,10 @@ DEVICE void product_TILE(float sums[MICRO_M][MICRO_N], LOCAL float4* boards, GLO
     UNROLL
     for (int j = 0; j < MICRO_N; j++) sums[i][j] = 0.0f;
 #ifdef CUDA  // a loop for each; elsewhere no barrier may depend on a condition
-  if (even) lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, 1);
-  else lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, 0);
+  if (even) lots_TILE(sums, boards, a, lda, a_across, squares, b, ldb, b_across, m - row0, n - column0, terms, 1);
+  else lots_TILE(sums, boards, a, lda, a_across, squares, b, ldb, b_across, m - row0, n - column0, terms, 0);
 #else
-  lots_TILE(sums, boards, a, lda, a_across, b, ldb, b_across, m - row0, n - column0, terms, even);
+  lots_TILE(sums, boards, a, lda, a_across, squares, b, ldb, b_across, m - row0, n - column0, terms, even);
 #endif
   BARRIER;
 }

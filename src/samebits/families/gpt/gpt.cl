@@ -7,27 +7,35 @@ KERNEL void embed(GLOBAL float* x, GLOBAL const float* token, GLOBAL const float
   for (int e = LANE; e < D; e += GROUP_SIZE) x[(i64)GROUP * D + e] = token[from + e] + position[at + e];
 }
 
-// n = x · r, r = 1 / √(mean x² + eps): a warp a row
-KERNEL void norm_forward(GLOBAL float* n, GLOBAL float* r, GLOBAL const float* x, int D) {
-  SHARED float board[32];
-  GLOBAL const float* row = x + (i64)GROUP * D;
+// A warp a row, of so many; those past the end come along, as all meet.
+#define MOST_ROWS 8  // of a group
+#define OWN_ROW \
+  SHARED float board[32 * MOST_ROWS]; \
+  int own = GROUP * (GROUP_SIZE / 32) + LANE / 32, lane = LANE % 32, width = own < rows ? D : 0; \
+  i64 at = (i64)own * D;
+
+// n = x · r, r = 1 / √(mean x² + eps)
+KERNEL void norm_forward(GLOBAL float* n, GLOBAL float* r, GLOBAL const float* x, int D, int rows) {
+  OWN_ROW
   float sum = 0.0f;
-  for (int i = LANE; i < D; i += 32) sum = FMA(row[i], row[i], sum);
+  UNROLL_4
+  for (int i = lane; i < width; i += 32) sum = FMA(x[at + i], x[at + i], sum);
   sum = sum_lanes32(board, sum);
   float share = (float)(1.0 / SQRT64((double)sum / D + 1e-5));
-  if (LANE == 0) r[GROUP] = share;
-  for (int i = LANE; i < D; i += 32) n[(i64)GROUP * D + i] = row[i] * share;
+  if (lane == 0 && width) r[own] = share;
+  UNROLL_4
+  for (int i = lane; i < width; i += 32) n[at + i] = x[at + i] * share;
 }
 
 // dx = old + r · (dn − n · mean(dn·n)); from zero if `fresh`
-KERNEL void norm_backward(GLOBAL float* dx, GLOBAL const float* old, GLOBAL const float* dn, GLOBAL const float* n, GLOBAL const float* r, int D, int fresh) {
-  SHARED float board[32];
-  i64 at = (i64)GROUP * D;
-  float sum = 0.0f;
-  for (int i = LANE; i < D; i += 32) sum = FMA(dn[at + i], n[at + i], sum);
+KERNEL void norm_backward(GLOBAL float* dx, GLOBAL const float* old, GLOBAL const float* dn, GLOBAL const float* n, GLOBAL const float* r, int D, int rows, int fresh) {
+  OWN_ROW
+  float sum = 0.0f, share = width ? r[own] : 0.0f;
+  UNROLL_4
+  for (int i = lane; i < width; i += 32) sum = FMA(dn[at + i], n[at + i], sum);
   float mean = DIVIDE(-sum_lanes32(board, sum), (float)D);
-  for (int i = LANE; i < D; i += 32)
-    dx[at + i] = FMA(r[GROUP], FMA(n[at + i], mean, dn[at + i]), fresh ? 0.0f : old[at + i]);
+  UNROLL_4
+  for (int i = lane; i < width; i += 32) dx[at + i] = FMA(share, FMA(n[at + i], mean, dn[at + i]), fresh ? 0.0f : old[at + i]);
 }
 
 // 1 where a draw of 16 bits, by (seed, step, sample, site, element), is not below the threshold; a thread 16 draws. when: the
@@ -56,17 +64,17 @@ KERNEL void apply_dropout(GLOBAL float* out, GLOBAL const float* x, GLOBAL const
 // of the last column that a group's rows see, chances are 0 after the diagonal, so later products need no mask.
 #define QUERIES 64
 #define WARPS 4
-#define SOME 2  // rows that a warp has at once; of each a lane keeps KEPT numbers at hand
+#define SOME 4  // rows that a warp has at once; of each a lane keeps KEPT numbers at hand
 
 // Over the lanes, of every row
 DEVICE void max_some(LOCAL float* board, float* top) {
-  top[0] = max_lanes32(board, top[0]);
-  top[1] = max_lanes32(board, top[1]);
+  UNROLL
+  for (int k = 0; k < SOME; k++) top[k] = max_lanes32(board, top[k]);
 }
 
 DEVICE void sum_some(LOCAL float* board, float* sum) {
-  sum[0] = sum_lanes32(board, sum[0]);
-  sum[1] = sum_lanes32(board, sum[1]);
+  UNROLL
+  for (int k = 0; k < SOME; k++) sum[k] = sum_lanes32(board, sum[k]);
 }
 
 #define HEAD_OF_GROUP \
@@ -83,7 +91,7 @@ DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* 
   NO_UNROLL
   for (int column0 = 0; column0 < end; column0 += QUERIES) {
     float sums[8][4];
-    product_SCORES(sums, boards, a, lda, 0, b, ldb, 0, row0, column0, end, end, 0, d);
+    product_SCORES(sums, boards, a, lda, 0, 0, b, ldb, 0, row0, column0, end, end, 0, d);
     UNROLL
     for (int i = 0; i < 8; i++) {
       int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(0);
@@ -103,7 +111,7 @@ DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale
     NO_UNROLL
     for (int term = first; term < last;) {
       int next = min(term / DEPTH * DEPTH + DEPTH, last);
-      product_HEAD(sums, boards, a, T, transposed, b, ldb, 1, row0, column0, T, d, term, next);
+      product_HEAD(sums, boards, a, T, transposed, 0, b, ldb, 1, row0, column0, T, d, term, next);
       UNROLL
       for (int i = 0; i < HEAD_M; i++)
         UNROLL

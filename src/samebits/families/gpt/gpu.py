@@ -21,6 +21,7 @@ from samebits.gpu.products import Gradient, Products, Size
 
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
+NORMS = 8  # rows of a group
 MOST_CHANCES = 256 << 20  # bytes of attention that are kept for the way back; more is computed again
 
 
@@ -104,12 +105,13 @@ class Transformer:
         self.run(name, (groups, parts), ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
-        self.run("norm_forward", self.rows, WARP, n, r, x, self.z.D)
+        self.run("norm_forward", -(-self.rows // NORMS), NORMS * WARP, n, r, x, self.z.D, self.rows)
 
     def norm_back(self, dx: Any, old: Any, dn: Any, n: Any, r: Any) -> None:
         """dx = what it was, or nothing, and what comes through the norm."""
         fresh = old is None
-        self.run("norm_backward", self.rows, WARP, dx, dx if fresh else old, dn, n, r, self.z.D, int(fresh))
+        more = self.z.D, self.rows, int(fresh)
+        self.run("norm_backward", -(-self.rows // NORMS), NORMS * WARP, dx, dx if fresh else old, dn, n, r, *more)
 
     def mask(self, site: int) -> Any:
         return self.memory(f"mask {site}", self.z.D, np.uint8)
@@ -123,19 +125,19 @@ class Transformer:
         )  # fmt: skip
         return found
 
-    def branch(self, x: Any, a: Any, matrix: tuple[int, int, int], site: int) -> None:
-        """x += a · matrix, with dropout."""
+    def branch(self, x: Any, a: Any, matrix: tuple[int, int, int], site: int, squares: bool = False) -> None:
+        """x += a, or its squares, · matrix, with dropout."""
         if not self.drop.threshold:
-            self.products.times(x, a, *self.of(matrix), add=True)
+            self.products.times(x, a, *self.of(matrix), add=True, squares=squares)
             return
         made = self.memory("dn", self.z.D)
-        self.products.times(made, a, *self.of(matrix))
+        self.products.times(made, a, *self.of(matrix), squares=squares)
         self.each_number("add_with_dropout", x, made, self.draw(site), self.drop.scale)
 
     def forward(self) -> Any:
         """The logits."""
         z, weights = self.z, self.weights
-        x, a = self.memory("x", z.D), self.memory("a", 4 * z.D)
+        x = self.memory("x", z.D)
         token, position = self.params[weights.token :], self.params[weights.position :]
         self.run("embed", self.rows, min(THREADS, -(-z.D // WARP) * WARP), x, token, position, self.inputs, z.D, z.T)
         if self.drop.threshold:
@@ -147,8 +149,8 @@ class Transformer:
             self.attend("attention_forward", y, P, qkv)
             self.branch(x, y, layer["out"], 2 * number + 1)
             self.norm(n2, r2, x)
-            self.products.squared(p, a, n2, *self.of(layer["up"]))
-            self.branch(x, a, layer["down"], 2 * number + 2)
+            self.products.positive(p, n2, *self.of(layer["up"]))
+            self.branch(x, p, layer["down"], 2 * number + 2, squares=True)
         nf = x
         if z.final_norm:
             nf = self.memory("nf", z.D)
@@ -177,7 +179,7 @@ class Transformer:
         z, weights, drop = self.z, self.weights, self.drop
         x, nf, dx, dn = (self.memory(name, z.D) for name in ("x", "nf", "dx", "dn"))
         middle = self.memory("dx between", z.D)  # after the wide layer, before attention
-        da, dqkv = self.memory("a", 4 * z.D), self.memory("dqkv", 3 * z.D)
+        da, dqkv = self.memory("da", 4 * z.D), self.memory("dqkv", 3 * z.D)
         slopes = self.memory("slopes", z.H * z.T)
         gradients = [self.gradient_of(nf if z.final_norm else x, logits, weights.head)]
         if z.final_norm:

@@ -2,8 +2,8 @@
 // tree of its sums the cells l, l + 32, …; a group has SHARE lanes of it, such that they meet first in that tree (at the distances
 // 16, 2, 1, 8, as many as it takes), and so COUNT cells, four of them a quad. The values of a block lie at its place, quad by quad.
 // Warps go through rows, pass by pass (rows.py): a slot of QUADS threads has a gate, or readers of a block, a thread a gate's
-// sums. Rows are on their way from memory while others are done. CELLS, SHARE, WARPS, and IN_ROOM, if values lie on the chip, are
-// words of the compiler's command.
+// sums. Rows are on their way from memory while others are done, so many at once: GATES, BLOCKS, SUMS. CELLS, SHARE, WARPS, KEPT,
+// and IN_ROOM, if values lie on the chip, are words of the compiler's command, too.
 
 #define PARTS (CELLS / 32)
 #define COUNT (SHARE * PARTS)
@@ -42,10 +42,10 @@ DEVICE int cell_of(int i) {
 #endif
 }
 
-// The inputs, places 0 … of the room; cells past the tile are 0, so that nothing stale is ever summed.
-DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns) {
+// The inputs, places 0 … of the room, by the first so many threads; cells past the tile are 0, so that nothing stale is ever summed.
+DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns, int threads) {
   UNROLL_4
-  for (int i = LANE; i < 9 * channels * COUNT; i += GROUP_SIZE) {
+  for (int i = LANE; i < 9 * channels * COUNT; i += threads) {
     int cell = cell_of(i % COUNT), row = i / COUNT;
     float found = 0.0f;
     if (cell < count) found = state[(row % channels) * columns + neighbours[(row / channels) * cells + start + cell]];
@@ -53,39 +53,45 @@ DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const 
   }
 }
 
+// How many rows every pass has, of every warp; there after WAIT_FOR_LOT and a barrier.
+DEVICE void send_counts(LOCAL u64* many, GLOBAL const u64* counts, int passes) {
+  for (int i = 2 * LANE; i < passes * WARPS; i += 2 * GROUP_SIZE) SEND_FOUR(many + i, counts + i);
+  END_OF_LOT;
+}
+
 DEVICE float gate(float4 c, float x, float y) {
   return FMA(FMA(c.w, x, c.z), y, FMA(c.y, x, c.x));
 }
 
-// A warp's rows of gates, two at once: a, b, out; and their coefficients. They are on their way while others are done: nobody
-// may touch them meanwhile, not even to move them. No row reads what another of the same pass writes.
+// A warp's rows of gates: a, b, out; and their coefficients. They are on their way while others are done: nobody may touch them
+// meanwhile, not even to move them. No row reads what another of the same pass writes.
 typedef struct {
   int at;
-  u64 row[2];
-  float4 c[2];
+  u64 row[GATES];
+  float4 c[GATES];
 } Gates;
 
 DEVICE void fetch_gates(Gates* own, GLOBAL const u64* rows, GLOBAL const float* coef) {
   UNROLL
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < GATES; k++) {
     own->row[k] = rows[own->at + k * SLOTS];
     own->c[k] = ((GLOBAL const float4*)coef)[own->at + k * SLOTS];
   }
-  own->at += 2 * SLOTS;
+  own->at += GATES * SLOTS;
 }
 
 DEVICE void some_gates(Gates* own, SPACE float4* values, GLOBAL const u64* rows, GLOBAL const float* coef, int many) {
   NO_UNROLL
-  for (int i = 0; i < many; i += 2) {
-    float4 x[2], y[2], out;
+  for (int i = 0; i < many; i += GATES) {
+    float4 x[GATES], y[GATES], out;
     UNROLL
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < GATES; k++)
       if (k == 0 || i + k < many) {
         x[k] = values[FIELD(own->row[k], 0) + QUAD];
         y[k] = values[FIELD(own->row[k], 1) + QUAD];
       }
     UNROLL
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < GATES; k++)
       if (HAS_SLOT && (k == 0 || i + k < many)) {
         out.x = gate(own->c[k], x[k].x, y[k].x);
         out.y = gate(own->c[k], x[k].y, y[k].y);
@@ -139,9 +145,10 @@ KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const f
   Gates own;
   own.at = starts[4 * warp] * SLOTS + OWN_SLOT;
   fetch_gates(&own, rows, coef);
-  gather(values, state, neighbours, channels, start, count, cells, columns);
   LOCAL u64* many = (LOCAL u64*)(room + BOARD_AT);
-  for (int i = LANE; i < passes * WARPS; i += GROUP_SIZE) many[i] = counts[i];
+  send_counts(many, counts, passes);
+  gather(values, state, neighbours, channels, start, count, cells, columns, GROUP_SIZE);
+  WAIT_FOR_LOT(0);
   BARRIER;
   for (int pass = 0; pass < passes; pass++) {
     some_gates(&own, fours, rows, coef, FIELD(many[pass * WARPS + warp], 0));
@@ -173,7 +180,7 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
   if (LANE == 0) rows[(i64)GROUP * stride] = adds ? rows[(i64)GROUP * stride] + loss : loss;
 }
 
-// A warp's rows of blocks, two readers a row: adjoint above, other input, adjoint above; other input, target, what to do. The
+// A warp's rows of blocks, two readers each: adjoint above, other input, adjoint above; other input, target, what to do. The
 // adjoint of a block is a chain over its readers, last first; what it begins with: nothing (0), its first reader (1), what lies
 // there (2); 3: it goes on.
 #define GOES_ON 3
@@ -182,19 +189,19 @@ KERNEL void squared_errors(GLOBAL double* rows, int stride, GLOBAL const float* 
 
 typedef struct {
   int at;
-  u64 low[2], high[2];
-  float4 slope[2];
+  u64 low[BLOCKS], high[BLOCKS];
+  float4 slope[BLOCKS];
 } Blocks;
 
 DEVICE void fetch_blocks(Blocks* own, GLOBAL const u64* rows, GLOBAL const float* slopes) {
   UNROLL
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < BLOCKS; k++) {
     int4 row = ((GLOBAL const int4*)rows)[own->at + k * SLOTS];
     own->low[k] = (u64)(u32)row.y << 32 | (u32)row.x;
     own->high[k] = (u64)(u32)row.w << 32 | (u32)row.z;
     own->slope[k] = ((GLOBAL const float4*)slopes)[own->at + k * SLOTS];
   }
-  own->at += 2 * SLOTS;
+  own->at += BLOCKS * SLOTS;
 }
 
 DEVICE float4 from_reader(float4 d, float4 above, float4 other, float flat, float steep) {
@@ -215,10 +222,10 @@ DEVICE void leave(GLOBAL float* patch, float4 d) {
 DEVICE void some_blocks(Blocks* own, SPACE float4* values, GLOBAL const u64* rows, GLOBAL const float* slopes, GLOBAL float* patches, int many) {
   float4 d;
   NO_UNROLL
-  for (int i = 0; i < many; i += 2) {
-    float4 above[4], other[4];
+  for (int i = 0; i < many; i += BLOCKS) {
+    float4 above[2 * BLOCKS], other[2 * BLOCKS];
     UNROLL
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < BLOCKS; k++)
       if (k == 0 || i + k < many) {
         above[2 * k] = values[FIELD(own->low[k], 0) + QUAD];
         other[2 * k] = values[FIELD(own->low[k], 1) + QUAD];
@@ -226,7 +233,7 @@ DEVICE void some_blocks(Blocks* own, SPACE float4* values, GLOBAL const u64* row
         other[2 * k + 1] = values[FIELD(own->high[k], 0) + QUAD];
       }
     UNROLL
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < BLOCKS; k++)
       if (k == 0 || i + k < many) {
         int target = FIELD(own->high[k], 1), what = FIELD(own->high[k], 2), begins = what & 3;
         if (begins < 2) d.x = d.y = d.z = d.w = begins == 1 ? -0.0f : 0.0f;  // −0 + x · y is x · y, rounded
@@ -258,24 +265,20 @@ DEVICE void some_chains(SPACE const float4* values, LOCAL const int4* board, GLO
   }
 }
 
-// A warp's rows of sums, a gate and eight of its lanes (or four) a thread: a, b, the adjoint, of an entry. into: 4 · where they go
-// + what to do: begin, end.
-#define BEGIN 1
-#define END 2
+// A warp's rows of sums, PAIRS threads a gate, each with eight of its lanes (or four): a, b, the adjoint, of an entry, and whether
+// it is the gate's last one. All gates of a row have as many entries. `to`: where their sums go.
+#define A_ROW (32 / PAIRS)  // gates
+#define ENTRY (LANE % 32 / PAIRS)
 
 typedef struct {
-  int at;
-  u64 row[4];
-  int into[4];
+  int at, to, begin;
+  u64 row[SUMS];
 } Sums;
 
-DEVICE void fetch_sums(Sums* own, GLOBAL const u64* rows, GLOBAL const int* intos) {
+DEVICE void fetch_sums(Sums* own, GLOBAL const u64* rows) {
   UNROLL
-  for (int k = 0; k < 4; k++) {
-    own->row[k] = rows[own->at + 32 * k];
-    own->into[k] = intos[own->at + 32 * k];
-  }
-  own->at += 4 * 32;
+  for (int k = 0; k < SUMS; k++) own->row[k] = rows[own->at + A_ROW * k];
+  own->at += SUMS * A_ROW;
 }
 
 // Four sums of a gate, of the cells in a quad each
@@ -302,40 +305,52 @@ DEVICE void add_up(float4* t, float4 d, float4 x, float4 y, int begin) {
 #define FOLDED(t, u) ((t.x + t.z) + (t.y + t.w))
 #endif
 
-DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* rows, GLOBAL const int* intos, GLOBAL float4* parts, int many) {
+DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* rows, GLOBAL float4* parts, int many) {
   float4 t[4];
+  int pair = LANE % PAIRS * 2;
 #if SHARE > 4
   float4 u[4];
-  int odd = LANE / PAIRS & 1;  // neighbours begin with the other quad: t + u is u + t
+  int first = pair + (LANE / PAIRS & 1), second = pair + 1 - (LANE / PAIRS & 1);  // neighbours begin with the other quad: t + u is u + t
+#else
+  int first = pair;
 #endif
   NO_UNROLL
-  for (int i = 0; i < many; i += 4) {
+  for (int i = 0; i < many; i += SUMS) {
     UNROLL
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < SUMS; k++)
       if (k == 0 || i + k < many) {
-        int a = FIELD(own->row[k], 0), b = FIELD(own->row[k], 1), d = FIELD(own->row[k], 2), into = own->into[k];
+        int a = FIELD(own->row[k], 0), b = FIELD(own->row[k], 1), d = FIELD(own->row[k], 2);
+        add_up(t, values[d + first], values[a + first], values[b + first], own->begin);
 #if SHARE > 4
-        add_up(t, values[d + odd], values[a + odd], values[b + odd], into & BEGIN);
-        add_up(u, values[d + 1 - odd], values[a + 1 - odd], values[b + 1 - odd], into & BEGIN);
-#else
-        add_up(t, values[d], values[a], values[b], into & BEGIN);
+        add_up(u, values[d + second], values[a + second], values[b + second], own->begin);
 #endif
-        if (into & END) {
+        own->begin = (int)(own->row[k] >> 63);
+        if (own->begin) {
           float4 sum;
           sum.x = FOLDED(t[0], u[0]);
           sum.y = FOLDED(t[1], u[1]);
           sum.z = FOLDED(t[2], u[2]);
           sum.w = FOLDED(t[3], u[3]);
-          parts[into >> 2] = sum;
+#if KEPT < PAIRS
+          sum.x = sum.x + ACROSS(sum.x, 1);
+          sum.y = sum.y + ACROSS(sum.y, 1);
+          sum.z = sum.z + ACROSS(sum.z, 1);
+          sum.w = sum.w + ACROSS(sum.w, 1);
+          if (pair == 0)
+#endif
+          parts[own->to] = sum;
+          own->to += A_ROW;
         }
       }
-    fetch_sums(own, rows, intos);
+    fetch_sums(own, rows);
   }
 }
 
+#define GATHERERS (32 * WARPS * 3 / 4)  // threads; the others sum up what comes from above meanwhile
+
 // The way back of one CA step: from the gradients of the next state to those of the cell's inputs, and the gates' sums over the
 // group's cells, pair by pair (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it.
-KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* into, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int count_gates, int last, int judged, ROOM room) {
+KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int places, int last, int judged, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
   int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels, warp = LANE / 32;
@@ -344,16 +359,18 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
   Sums sum;
   forth.at = starts[4 * warp] * SLOTS + OWN_SLOT;
   back.at = starts[4 * warp + 1] * SLOTS + OWN_SLOT;
-  sum.at = starts[4 * warp + 2] * 32 + LANE % 32;
+  sum.at = starts[4 * warp + 2] * A_ROW + ENTRY;
+  sum.to = starts[4 * warp + 3] * A_ROW + ENTRY + (KEPT < PAIRS ? 0 : LANE % PAIRS * places);
+  sum.begin = 1;
   fetch_gates(&forth, gates, coef);
   fetch_blocks(&back, blocks, slopes);
-  fetch_sums(&sum, sums, into);
+  fetch_sums(&sum, sums);
   LOCAL float4* board = room + BOARD_AT;
   LOCAL u64* many = (LOCAL u64*)(board + many_readers);
-  for (int i = LANE; i < passes * WARPS; i += GROUP_SIZE) many[i] = counts[i];
   for (int i = LANE; i < many_readers; i += GROUP_SIZE) SEND_FOUR(board + i, readers + 4 * i);
-  END_OF_LOT;
-  for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
+  send_counts(many, counts, passes);
+  if (LANE < GATHERERS) gather(values, state, neighbours, channels, start, count, cells, columns, GATHERERS);
+  for (int i = LANE - GATHERERS; i >= 0 && i < channels * COUNT; i += GROUP_SIZE - GATHERERS) {
     int cell = cell_of(i % COUNT), c = i / COUNT, column = start + cell;
     float total = 0.0f;
     if (cell < count) {
@@ -376,30 +393,29 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
     values[NUMBER(inputs + c, i % COUNT)] = total;
   }
   for (int i = LANE; i < COUNT; i += GROUP_SIZE) values[NUMBER(inputs + channels + 1, i)] = -0.0f;
-  gather(values, state, neighbours, channels, start, count, cells, columns);
-  GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * PAIRS * count_gates;
+  GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * KEPT * places;
   GLOBAL float* patch = patches + (i64)tile * inputs * CELLS;
   WAIT_FOR_LOT(0);
-  BARRIER;
   for (int pass = 0; pass < passes; pass++) {
+    BARRIER;
     u64 some = many[pass * WARPS + warp];
-    if (pass == passes - 1) some_chains(fours, (LOCAL const int4*)board, chains, many_chains, patch);
     some_blocks(&back, fours, blocks, slopes, patch, FIELD(some, 1));
     some_gates(&forth, fours, gates, coef, FIELD(some, 0));
-    some_sums(&sum, fours, sums, into, own, FIELD(some, 2));
-    BARRIER;
+    some_sums(&sum, fours, sums, own, FIELD(some, 2));
   }
+  some_chains(fours, (LOCAL const int4*)board, chains, many_chains, patch);
 }
 
-// sums (tiles, gates, 4) of a step: those of a tile's shares and their pairs, in the order of the tree; added to those of later steps.
-KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int count_gates, int last) {
-  int i = GROUP * GROUP_SIZE + LANE, g = i / 4, k = i % 4;
-  if (g >= count_gates) return;
-  float s[SHARES * PAIRS];
-  for (int j = 0; j < SHARES * PAIRS; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES * PAIRS + j) * count_gates + g) + k];
-  for (int n = SHARES * PAIRS / 2; n > 0; n /= 2)
+// sums (tiles, gates, 4) of a step: those of a tile's shares, and their pairs where those are apart, in the order of the tree; added
+// to those of later steps. order: whose sums lie at each place; −1: nobody's.
+KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int places, int count_gates, int last) {
+  int i = GROUP * GROUP_SIZE + LANE, place = i / 4, k = i % 4, gate = place < places ? order[place] : -1;
+  if (gate < 0) return;
+  float s[SHARES * KEPT];
+  for (int j = 0; j < SHARES * KEPT; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES * KEPT + j) * places + place) + k];
+  for (int n = SHARES * KEPT / 2; n > 0; n /= 2)
     for (int j = 0; j < n; j++) s[j] = s[2 * j] + s[2 * j + 1];
-  i64 at = 4 * ((i64)GROUP_Y * count_gates + order[g]) + k;
+  i64 at = 4 * ((i64)GROUP_Y * count_gates + gate) + k;
   sums[at] = (last ? 0.0f : sums[at]) + s[0];
 }
 

@@ -15,7 +15,7 @@ from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
 from samebits.families.logic_ca.levels import ById, levels_of
 from samebits.families.logic_ca.passes import Plan, backward_plan, cuts, forward_plan
-from samebits.families.logic_ca.rows import FIXED, WARP, Tables, Team, laid_out
+from samebits.families.logic_ca.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.gpu import elementary
 from samebits.gpu.device import LANES, THREADS, Gpu
@@ -26,6 +26,7 @@ GATES = elementary.FILE, "families/logic_ca/gates.cl"
 AUTOMATON = LANES, "families/logic_ca/automaton.cl"
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
+ROWS = "GATES", "BLOCKS", "SUMS"  # words for how many of them come at once
 
 
 class Way(NamedTuple):
@@ -136,8 +137,12 @@ class Run:
 
     def program(self, way: Way) -> Any:
         inside = {"IN_ROOM": 1} if way.inside else {}
-        words = {"CELLS": self.config.lanes, "SHARE": way.team.lanes, "WARPS": way.team.warps}
-        return self.device.program(AUTOMATON, **words, **inside)
+        words = {"CELLS": self.config.lanes, "SHARE": way.team.lanes, "WARPS": way.team.warps, "KEPT": self.kept(way)}
+        return self.device.program(AUTOMATON, **words, **dict(zip(ROWS, TOGETHER, strict=True)), **inside)
+
+    def kept(self, way: Way) -> int:
+        """How many sums of a gate leave a group: one, if its threads can look at each other."""
+        return 1 if self.device.backend.across else way.team.pairs
 
     def post(self, way: Way, name: str, *args: Any) -> None:
         """A kernel that has groups for all shares of all tiles."""
@@ -207,8 +212,9 @@ class Run:
         patch = POSITIONS * self.channels * self.config.lanes
         patches = scratch.buffer("patches", (2, units + 1, patch), np.float32)
         passed = scratch.buffer("passed", (2, self.channels, self.columns), np.float32)
+        places = len(way.tables.order)
         both = [
-            scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, way.team.pairs, self.count, 4), np.float32)
+            scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, self.kept(way), places, 4), np.float32)
             for half in range(2)
         ]
         memory = self.memory(way)
@@ -227,19 +233,19 @@ class Run:
         slopes = self.spread("slopes", "spread_readers", way, "which", coef)
         readers = self.chains(way, coef)
         starts, counts, gates = (self.table(way, name) for name in ("starts", "counts", "gates"))
-        blocks, sums, into, order = (self.table(way, name) for name in ("blocks", "sums", "into", "order"))
+        blocks, sums, order = (self.table(way, name) for name in ("blocks", "sums", "order"))
         for t in range(steps - 1, -1, -1):
             now, after, last = t % 2, (t + 1) % 2, int(t == steps - 1)
             parts = both[now]
             self.post(
                 way, "backward_step", parts, patches[now], patches[after], passed[now], passed[after], trail[t + 1],
-                trail[t], memory, starts, counts, len(way.tables.counts), gates, rows, blocks, slopes, sums, into,
+                trail[t], memory, starts, counts, len(way.tables.counts), gates, rows, blocks, slopes, sums,
                 self.table(way, "chains"), len(way.tables.chains), readers, len(way.tables.readers), self.neighbours,
                 self.seats, self.targets, self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells,
-                self.columns, way.floats, self.count, last, int(judging[t]),
+                self.columns, way.floats, places, last, int(judging[t]),
             )  # fmt: skip
             self.device.post(
-                self.program(way)["combine"], (-(-4 * self.count // THREADS), units), THREADS, slots, parts, order,
+                self.program(way)["combine"], (-(-4 * places // THREADS), units), THREADS, slots, parts, order, places,
                 self.count, last, aside=True,
             )  # fmt: skip
         return chances

@@ -22,13 +22,16 @@ from samebits.families.logic_ca.passes import Item, Plan
 
 WARP = 32
 GOES_ON, ENDS, IS_INPUT = 3, 4, 8  # rows of blocks: how it begins, or GOES_ON; the last of its rows; (automaton.cl)
-BEGIN, END = 1, 2  # rows of sums
 FIELD = 21  # bits of an address in a row
+LAST = 63  # the bit of a gate's last row of sums
 TOGETHER = (2, 2, 4)  # rows of gates, of blocks, of sums that are fetched at once; a pass begins with the first of them
 NEIGHBOURS = 8  # threads that read at once
 FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 CANDIDATES = 128  # that are looked at for the next slot
-COSTS = (2, 3, 5)  # of a row, about
+COSTS = (3, 5, 6)  # of a row, about
+A_READER = 1 / 8  # … of a chain
+UNUSED_SUM = (0, 0, 0, 0, -1)
+Lump = list[list[Item]]  # rows that a warp does one after the other
 
 
 class Team(NamedTuple):
@@ -48,6 +51,11 @@ class Team(NamedTuple):
         return max(1, self.lanes // 8)
 
     @property
+    def gates(self) -> int:
+        """Whose sums a row has."""
+        return WARP // self.pairs
+
+    @property
     def colours(self) -> int:
         """Places with the same remainder get in each other's way."""
         return max(1, NEIGHBOURS // self.quads)
@@ -57,15 +65,14 @@ class Tables(NamedTuple):
     """Rows of all warps, one warp after the other; words are addresses in fours of numbers."""
 
     places: int
-    starts: Array  # (warps, 4) first rows: of gates, of blocks, of sums
+    starts: Array  # (warps, 4) first rows: of gates, of blocks, of sums; and of those that end
     counts: Array  # (passes, warps) words: rows, likewise
     gates: Array  # (rows, slots) words
     numbers: Array  # (rows, slots) of gates
     blocks: Array  # (rows, slots, 2) words
     which: Array  # (rows, slots, 2) whose slope: 2 · number + side; −1: nobody's
-    sums: Array  # (rows, 32) words
-    into: Array  # (rows, 32) 4 · place of the gate among all + what to do
-    order: Array  # (gates,) numbers by that place
+    sums: Array  # (rows, gates of a row) words
+    order: Array  # (places,) whose sums lie there, row by row that ends; −1: nobody's
     chains: Array  # (chains, 4) first reader, last, what it begins with, number of the input
     readers: Array  # (readers, 4) adjoint above, other input, 2 · number + side, 0
     outputs: Array  # (channels,) places of the next state
@@ -134,36 +141,47 @@ class Streams:
         self.counts: list[Array] = []
         self.warps = warps
 
-    def begin(self) -> None:
-        self.counts.append(np.zeros((self.warps, 3), np.int64))
-        self.load = np.zeros(self.warps, np.int64)
-
-    def end(self, fillers: Sequence[list[Item]]) -> None:
-        """Rows are fetched several at once, so the next pass begins with a fetch."""
-        for kind, many, filler in zip(self.rows, TOGETHER, fillers, strict=True):
-            for rows in kind:
+    def add(self, lumps: Sequence[Sequence[Lump]], fillers: Sequence[list[Item]], load: Array) -> None:
+        """A pass: lumps of rows of each kind, the longest first, to whoever has least to do beside a load of its own.
+        Rows are fetched several at once, and the next pass begins with a fetch."""
+        counts = np.zeros((self.warps, 3), np.int64)
+        order = [(-COSTS[kind] * len(rows), kind, n) for kind in range(3) for n, rows in enumerate(lumps[kind])]
+        for cost, kind, n in sorted(order):
+            warp = int(load.argmin())
+            self.rows[kind][warp] += lumps[kind][n]
+            counts[warp, kind] += len(lumps[kind][n])
+            load[warp] -= cost
+        self.counts.append(counts)
+        for streams, many, filler in zip(self.rows, TOGETHER, fillers, strict=True):
+            for rows in streams:
                 rows += [filler] * (-len(rows) % many)
-
-    def add(self, kind: int, lists: Sequence[list[Item]], width: int, filler: Item) -> None:
-        """Lists of rows, as many side by side as a warp takes, to whoever has least to do."""
-        for begin in range(0, len(lists), width):
-            some = lists[begin : begin + width]
-            depth = max(map(len, some))
-            warp = int(self.load.argmin())
-            padded = [[*one, *[filler] * (depth - len(one))] for one in some] + [[filler] * depth] * (width - len(some))
-            self.rows[kind][warp] += [list(row) for row in zip(*padded, strict=True)]
-            self.counts[-1][warp, kind] += depth
-            self.load[warp] += COSTS[kind] * depth
 
     def starts(self) -> Array:
         lengths = np.array([[len(rows) for rows in kind] for kind in self.rows])
         found = np.zeros((self.warps, 4), np.int32)
         found[1:, :3] = np.cumsum(lengths[:, :-1], axis=1).T
+        found[1:, 3] = np.cumsum([len(ending(rows)) for rows in self.rows[2]])[:-1]
         return found
 
     def table(self, kind: int, filler: list[Item]) -> Array:
         """(rows and some that are fetched but never used, width, fields)"""
         return np.array([row for warp in self.rows[kind] for row in warp] + [filler] * TOGETHER[kind], np.int64)
+
+
+def ending(rows: Sequence[list[Item]]) -> list[list[Item]]:
+    """Rows of sums that are the last ones of their gates."""
+    return [row for row in rows if row[0][3]]
+
+
+def lumps_of(lists: Sequence[list[Item]], width: int, filler: Item) -> list[Lump]:
+    """Lists of rows, as many side by side as a warp takes; the filler stands where there is none."""
+    found = []
+    for begin in range(0, len(lists), width):
+        some = lists[begin : begin + width]
+        depth = max(map(len, some))
+        padded = [[*one, *[filler] * (depth - len(one))] for one in some] + [[filler] * depth] * (width - len(some))
+        found.append([list(row) for row in zip(*padded, strict=True)])
+    return found
 
 
 def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
@@ -185,13 +203,11 @@ def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
         dying[min(int(plan.last[number]) + 1, len(dying) - 1)].append(number)
         return int(place[number])
 
-    unused_gate, unused_sum = (0, 0, nowhere, 0), (0, 0, 0, 0)
+    unused_gate = (0, 0, nowhere, 0)
     unused_row = (nothing, nothing, nothing, nothing, nowhere, ENDS, -1, -1)
-    fillers: list[list[Item]] = [[unused_gate] * team.slots, [unused_row] * team.slots, [unused_sum] * WARP]
-    order: list[int] = []
+    fillers: list[list[Item]] = [[unused_gate] * team.slots, [unused_row] * team.slots, [UNUSED_SUM] * team.gates]
     chains = sorted(plan.chains, key=lambda chain: -len(chain[2]))
     for t, one in enumerate(plan.passes):
-        streams.begin()
         for dead in dying[t]:
             shelf.give_back(int(place[dead]))
         gates = np.array([row[:2] for row in one.gates], np.int64).reshape(-1, 2)
@@ -202,14 +218,15 @@ def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
             gate_rows.append([(int(place[a]), int(place[b]), write(out, slot), number)])
         blocks = sorted(one.blocks, key=lambda block: -len(block[2]))
         block_rows = _block_rows(levels, blocks, place, write, nothing, colours)
-        if t == len(plan.passes) - 1:
-            for chain, (_, _, some) in enumerate(chains):
-                warp = chain // team.slots % team.warps
-                streams.load[warp] = max(streams.load[warp], 2 * len(some))
-        streams.add(1, block_rows, team.slots, unused_row)
-        streams.add(2, _sum_rows(one.sums, place, order, len(levels.gates), team), WARP, unused_sum)
-        streams.add(0, gate_rows, team.slots, unused_gate)
-        streams.end(fillers)
+        load = np.zeros(team.warps)
+        for begin in range(0, len(chains) if t == len(plan.passes) - 1 else 0, team.slots):
+            load[begin // team.slots % team.warps] += A_READER * len(chains[begin][2])
+        lumps = (
+            lumps_of(gate_rows, team.slots, unused_gate),
+            lumps_of(block_rows, team.slots, unused_row),
+            _sum_lumps(one.sums, place, team),
+        )
+        streams.add(lumps, fillers, load)
     gate_table, table, sum_table = (streams.table(kind, filler) for kind, filler in enumerate(fillers))
     quads = team.quads
     ends = np.cumsum([0, *(len(some) for _, _, some in chains)])
@@ -218,8 +235,9 @@ def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
         shelf.end, streams.starts(), _words(np.array(streams.counts)), _words(gate_table[..., :3] * quads),
         np.ascontiguousarray(gate_table[..., 3], np.int32),
         np.stack([_words(table[..., :3] * quads), _words(_with_target(table, quads))], -1),
-        np.ascontiguousarray(table[..., 6:], np.int32), _words(sum_table[..., :3]),
-        np.ascontiguousarray(sum_table[..., 3], np.int32), np.array(order, np.int32),
+        np.ascontiguousarray(table[..., 6:], np.int32),
+        _words(sum_table[..., :3]) | sum_table[..., 3].astype(np.uint64) << np.uint64(LAST),
+        np.array([item[4] for rows in streams.rows[2] for row in ending(rows) for item in row], np.int32),
         np.array([(ends[i], ends[i + 1], levels.begins[one[0]], one[0]) for i, one in enumerate(chains)], np.int32)
         .reshape(-1, 4),
         np.array(readers, np.int32).reshape(-1, 4), np.ascontiguousarray(place[levels.outputs], np.int32),
@@ -275,28 +293,22 @@ def _block_rows(
     return found
 
 
-def _sum_rows(
-    sums: Sequence[tuple[int, list[Item]]], place: Array, order: list[int], count: int, team: Team
-) -> list[list[Item]]:
-    """Of gates by falling numbers of entries, pair by pair of quads. Threads side by side begin with other quads, as
-    the order of two terms does not matter."""
-    found: list[list[Item]] = []
-    parts = team.quads // (team.lanes // 4)
+def _sum_lumps(sums: Sequence[tuple[int, list[Item]]], place: Array, team: Team) -> list[Lump]:
+    """Of gates with the same number of entries: a, b, adjoint, whether it is the last one, number of the gate."""
+    found: list[Lump] = []
+    wide = team.lanes // 4  # quads of a part
     for many in sorted({len(items) for _, items in sums}, reverse=True):
         alike = [one for one in sums if len(one[1]) == many]
         reads = np.array([place[list(items[0])] for _, items in alike])
+        lists: list[list[Item]] = []
         for index in ordered(reads % team.colours, min(2, team.quads), team.colours):
             number, items = alike[index]
-            for pair in range(team.pairs):
-                into = 4 * (pair * count + len(order))
-                rows: list[Item] = []
-                for item in items:
-                    for part in range(parts):
-                        at = part * (team.lanes // 4) + 2 * pair
-                        a, b, d = (int(place[one]) * team.quads + at for one in item)
-                        rows.append((a, b, d, into))
-                rows[0] = (*rows[0][:3], rows[0][3] | BEGIN)
-                rows[-1] = (*rows[-1][:3], rows[-1][3] | END)
-                found.append(rows)
-            order.append(number)
+            rows = [
+                (*(int(place[one]) * team.quads + at for one in item), 0, number)
+                for item in items for at in range(0, team.quads, wide)
+            ]  # fmt: skip
+            rows[-1] = *rows[-1][:3], 1, number
+            lists.append(rows)
+        nobody = [UNUSED_SUM] * (len(lists[0]) - 1) + [(*UNUSED_SUM[:3], 1, -1)]
+        found += lumps_of([*lists, *[nobody] * (-len(lists) % team.gates)], team.gates, UNUSED_SUM)
     return found
