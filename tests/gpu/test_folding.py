@@ -24,6 +24,15 @@ def test_folded_units_have_the_same_bits(gpu, monkeypatch, more):
     check_bits(gpu, "gpt", {**TINY, **more})
 
 
+@pytest.mark.parametrize("more", CASES.values(), ids=CASES)
+def test_rows_that_are_folded_layer_by_layer_have_the_same_bits(gpu, monkeypatch, more):
+    monkeypatch.setattr(products, "ENOUGH_OF_UNITS", 0)
+    monkeypatch.setattr(products, "MOST_LEVELS", 1)
+    monkeypatch.setattr(transformer, "MOST_ROWS", 0)
+    monkeypatch.setattr(transformer, "ATTENDING", 1)  # few samples at once
+    check_bits(gpu, "gpt", {**TINY, **more})
+
+
 @pytest.mark.parametrize(
     ("first", "last", "levels"), [(0, 64, 2), (0, 63, 0), (0, 48, 1), (2, 130, 1), (0, 16, 0), (0, 1024, 6)]
 )

@@ -74,6 +74,12 @@ class Gpu:
         else:
             self._recorded.append(launch)
 
+    def fold(self, root: DeviceArray, rows: DeviceArray, aside: bool = False) -> None:
+        """Post it: root becomes that of the tree over these rows."""
+        count, width = rows.shape
+        kernel = self.program(TREE, REAL=REAL[rows.dtype])["whole"]
+        self.post(kernel, -(-width // THREADS), THREADS, root, rows, width, count, aside=aside)
+
     def replay(self, key: Hashable, post: Callable[[], Any]) -> Any:
         """What post() returns; when the key comes again, and all memory is where it was, its posts without the call."""
         found = self._recordings.get(key)
@@ -200,12 +206,7 @@ class GpuSum:
 
     def whole(self, rows: DeviceArray, folded: int = 0) -> DeviceArray:
         self._check(len(rows) << folded)
-        self._device.replay(
-            (self, "whole", rows.place, len(rows)),
-            lambda: self._device.post(
-                self._kernels["whole"], -(-self._width // THREADS), THREADS, self.root, rows, self._width, len(rows)
-            ),
-        )
+        self._device.replay((self, "whole", rows.place, len(rows)), lambda: self._device.fold(self.root, rows))
         return self.root
 
     def take(self, node: Node) -> None:

@@ -74,8 +74,8 @@ class Products:
         self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], add: bool = False, width: int = 0,
         squares: bool = False,
     ) -> None:  # fmt: skip
-        """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart. `squares`: of
-        the numbers in a."""
+        """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart.
+        `squares`: of the numbers in a."""
         self._tiles("times", (out,), a, b, shape, width, int(add), int(squares))
 
     def scaled(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], columns: int, scale: float) -> None:
@@ -108,7 +108,7 @@ class Products:
         are at most so many."""
         units = len(starts) - 1
         levels = (units // len(slots)).bit_length() - 1
-        size = size_for([(one.rows, one.columns) for one in gradients], units)
+        size = size_for([(one.rows, one.columns) for one in gradients], len(slots))
         tiles = sum(size.tiles(one.rows, one.columns) for one in gradients)
         kept = levels - 1 + (longest > DEPTH) if levels else 0
         numbers = size.m * size.n * size.threads
@@ -139,8 +139,14 @@ def levels_for(shapes: Sequence[tuple[int, int]], first: int, last: int) -> int:
     size = size_for(shapes, units)
     tiles = sum(size.tiles(*shape) for shape in shapes)
     levels = 0
-    while levels < MOST_LEVELS and (first | last) >> levels & 1 == 0:
+    while levels < min(MOST_LEVELS, most_levels(first, last)):
         if (units >> levels + 1) * tiles < ENOUGH_OF_UNITS * size.beside:
             break
         levels += 1
     return levels
+
+
+def most_levels(first: int, last: int) -> int:
+    """The largest nodes of the tree of which the units first … last are made, all alike."""
+    both = first | last
+    return (both & -both).bit_length() - 1

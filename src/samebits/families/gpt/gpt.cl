@@ -77,9 +77,11 @@ DEVICE void sum_some(LOCAL float* board, float* sum) {
   for (int k = 0; k < SOME; k++) sum[k] = sum_lanes32(board, sum[k]);
 }
 
-#define HEAD_OF_GROUP \
+// Groups begin with the rows that have most to do, in all heads: the last ones, which see all columns, or those that all see.
+#define HEAD_OF_GROUP(last_first) \
   SHARED float4 boards[BOARD_SCORES > BOARD_HEAD ? BOARD_SCORES : BOARD_HEAD]; \
-  int tiles = (T + QUERIES - 1) / QUERIES, row0 = GROUP % tiles * QUERIES, head = GROUP / tiles, d = D / H; \
+  int tiles = (T + QUERIES - 1) / QUERIES, heads = GROUPS / tiles, head = GROUP % heads, d = D / H; \
+  int row0 = ((last_first) ? tiles - 1 - GROUP / heads : GROUP / heads) * QUERIES; \
   int end = min(row0 + QUERIES, T); \
   GLOBAL const float* q = qkv + (i64)(head / H) * T * 3 * D + head % H * d; \
   GLOBAL const float* k = q + D; \
@@ -178,7 +180,7 @@ DEVICE void softmax(LOCAL float* board, GLOBAL float* P, int row0, int end, int 
 }
 
 KERNEL ALIKE(128, 4) void attention_forward(GLOBAL float* y, GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  HEAD_OF_GROUP
+  HEAD_OF_GROUP(1)
   SHARED float board[32 * WARPS];
   GLOBAL float* P = chances + (i64)head * T * T;
   scores(boards, P, q, 3 * D, k, 3 * D, row0, end, T, d);
@@ -188,7 +190,7 @@ KERNEL ALIKE(128, 4) void attention_forward(GLOBAL float* y, GLOBAL float* chanc
 
 // Its chances once more, where they were not kept
 KERNEL ALIKE(128, 4) void attention_chances(GLOBAL float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  HEAD_OF_GROUP
+  HEAD_OF_GROUP(1)
   SHARED float board[32 * WARPS];
   GLOBAL float* P = chances + (i64)head * T * T;
   scores(boards, P, q, 3 * D, k, 3 * D, row0, end, T, d);
@@ -197,7 +199,7 @@ KERNEL ALIKE(128, 4) void attention_chances(GLOBAL float* chances, GLOBAL const 
 
 // … and back: the slopes of its scores, and dq.
 KERNEL ALIKE(128, 4) void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  HEAD_OF_GROUP
+  HEAD_OF_GROUP(1)
   SHARED float board[32 * WARPS];
   GLOBAL const float* P = chances + (i64)head * T * T;
   GLOBAL float* dS = slopes + (i64)head * T * T;
@@ -237,7 +239,7 @@ KERNEL ALIKE(128, 4) void attention_back_rows(GLOBAL float* dqkv, GLOBAL float* 
 
 // A group has keys: dk, or in the second row of groups dv, from the queries that looked at them.
 KERNEL ALIKE(128, 4) void attention_back_columns(GLOBAL float* dqkv, GLOBAL const float* slopes, GLOBAL const float* dy, GLOBAL const float* chances, GLOBAL const float* qkv, int T, int D, int H, float scale) {
-  HEAD_OF_GROUP
+  HEAD_OF_GROUP(0)
   GLOBAL const float* a = (GROUP_Y ? chances : slopes) + (i64)head * T * T;
   GLOBAL const float* b = GROUP_Y ? dy + (i64)(head / H) * T * D + head % H * d : q;
   gather(boards, dqkv + ((GROUP_Y ? v : k) - qkv), 3 * D, 1.0f, a, 1, b, GROUP_Y ? D : 3 * D, row0, row0, T, T, d);

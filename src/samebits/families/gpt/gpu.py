@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,9 @@ from samebits.gpu.products import Gradient, Products, Size
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
 NORMS = 8  # rows of a group
+ATTENDING = 4  # groups of attention that a processor has at once
 MOST_CHANCES = 256 << 20  # bytes of attention that are kept for the way back; more is computed again
+MOST_ROWS = 64 << 20  # bytes of gradients that wait for the end; more are folded layer by layer
 
 
 class Weights(NamedTuple):
@@ -66,15 +69,20 @@ class Transformer:
     """One wave: its tokens on the device, and what the way back needs."""
 
     def __init__(
-        self, z: Sizes, params: Any, samples: int, sent: Mapping[str, Any], when: Any, drop: Dropout, device: Gpu
-    ) -> None:
+        self, z: Sizes, params: Any, samples: int, sent: Mapping[str, Any], when: Any, drop: Dropout, device: Gpu,
+        levels: int = 0,
+    ) -> None:  # fmt: skip
         self.device, self.params, self.z, self.drop, self.when = device, params, z, drop, when
         self.weights, self.scratch = weights_of(z), device.scratch(OWNER)
         self.kernels = kernels_for(z.D // z.H, z.T, device)
         self.products = Products(device, self.kernels)
         self.samples, self.rows, self.units = samples, samples * z.T, -(-samples // z.S)
         self.each = z.S * z.T  # rows of a unit
+        self.levels = levels  # of the tree, that are folded where gradients are computed
         self.again = 4 * self.rows * z.H * z.T * z.L > MOST_CHANCES  # chances are computed on the way back, too
+        heads = z.H * -(-z.T // QUERIES)
+        parts = -(-samples * heads // (ATTENDING * device.backend.busy))
+        self.attending = -(-samples // parts)  # samples: as many as there are processors for
         self.inputs, self.targets, self.starts = sent["inputs"], sent["targets"], sent["starts"]
         self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
 
@@ -99,10 +107,36 @@ class Transformer:
     def gradient_of(self, a: Any, b: Any, matrix: tuple[int, int, int]) -> Gradient:
         return Gradient(matrix[0], a, b, *matrix[1:])
 
-    def attend(self, name: str, *arrays: Any, parts: int = 1) -> None:
+    def attend(self, name: str, samples: int, *arrays: Any, parts: int = 1) -> None:
         z = self.z
-        groups = self.samples * z.H * -(-z.T // QUERIES)
+        groups = samples * z.H * -(-z.T // QUERIES)
         self.run(name, (groups, parts), ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
+
+    def some_samples(self, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
+        """As many as attend at once, so that their chances stay near: how many, and their rows of these arrays."""
+        for first in range(0, self.samples, self.attending):
+            yield min(self.attending, self.samples - first), [array[first * self.z.T :] for array in arrays]
+
+    def chances(self, number: int) -> Any:
+        """Of a layer; where they are computed again, of some samples."""
+        if self.again:
+            return self.scratch.buffer("P", (self.attending * self.z.T, self.z.H * self.z.T), np.float32)
+        return self.memory(f"P {number}", self.z.H * self.z.T)
+
+    def attention(self, number: int, y: Any, qkv: Any) -> None:
+        P = self.chances(number)
+        for samples, (own_y, own_qkv, own_P) in self.some_samples(y, qkv, P):
+            self.attend("attention_forward", samples, own_y, P if self.again else own_P, own_qkv)
+
+    def attention_back(self, number: int, dqkv: Any, dy: Any, qkv: Any) -> None:
+        P = self.chances(number)
+        slopes = self.scratch.buffer("slopes", (self.attending * self.z.T, self.z.H * self.z.T), np.float32)
+        for samples, (own, own_dy, own_qkv, own_P) in self.some_samples(dqkv, dy, qkv, P):
+            kept = P if self.again else own_P
+            if self.again:
+                self.attend("attention_chances", samples, kept, own_qkv)
+            self.attend("attention_back_rows", samples, own, slopes, own_dy, kept, own_qkv)
+            self.attend("attention_back_columns", samples, own, slopes, own_dy, kept, own_qkv, parts=2)
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
         self.run("norm_forward", -(-self.rows // NORMS), NORMS * WARP, n, r, x, self.z.D, self.rows)
@@ -143,10 +177,10 @@ class Transformer:
         if self.drop.threshold:
             self.each_number("apply_dropout", x, x, self.draw(0), self.drop.scale)
         for number, layer in enumerate(weights.layers):
-            n1, qkv, y, n2, p, r1, r2, P = self.layer(number)
+            n1, qkv, y, n2, p, r1, r2 = self.layer(number)
             self.norm(n1, r1, x)
             self.products.scaled(qkv, n1, *self.of(layer["qkv"]), z.D, self.scale)  # queries
-            self.attend("attention_forward", y, P, qkv)
+            self.attention(number, y, qkv)
             self.branch(x, y, layer["out"], 2 * number + 1)
             self.norm(n2, r2, x)
             self.products.positive(p, n2, *self.of(layer["up"]))
@@ -163,8 +197,7 @@ class Transformer:
         """What a layer keeps for the way back."""
         D = self.z.D
         widths = {"n1": D, "qkv": 3 * D, "y": D, "n2": D, "p": 4 * D, "r1": 1, "r2": 1}
-        chances = self.memory("P" if self.again else f"P {number}", self.z.H * self.z.T)
-        return *(self.memory(f"{name} {number}", width) for name, width in widths.items()), chances
+        return tuple(self.memory(f"{name} {number}", width) for name, width in widths.items())
 
     def losses(self, logits: Any, rows: Any) -> None:
         """Nats, and in three columns counts and hits, of every unit; logits become their gradient."""
@@ -180,7 +213,6 @@ class Transformer:
         x, nf, dx, dn = (self.memory(name, z.D) for name in ("x", "nf", "dx", "dn"))
         middle = self.memory("dx between", z.D)  # after the wide layer, before attention
         da, dqkv = self.memory("da", 4 * z.D), self.memory("dqkv", 3 * z.D)
-        slopes = self.memory("slopes", z.H * z.T)
         gradients = [self.gradient_of(nf if z.final_norm else x, logits, weights.head)]
         if z.final_norm:
             self.products.transposed(dn, logits, *self.back_of(weights.head))
@@ -188,10 +220,10 @@ class Transformer:
         else:
             self.products.transposed(dx, logits, *self.back_of(weights.head))
             if drop.threshold:
-                self.products.by_unit(slots, gradients, self.starts, self.each)  # before x is written to
+                self.collect(slots, gradients)  # before x is written to
                 gradients = []
         for number in range(z.L - 1, -1, -1):
-            layer, (n1, qkv, y, n2, p, r1, r2, P) = weights.layers[number], self.layer(number)
+            layer, (n1, qkv, y, n2, p, r1, r2) = weights.layers[number], self.layer(number)
             branch, other = dx, middle
             if drop.threshold:
                 branch, other = x, self.memory("branch", z.D)  # the stream itself is no longer needed
@@ -202,27 +234,46 @@ class Transformer:
             if drop.threshold:
                 self.each_number("apply_dropout", other, middle, self.mask(2 * number + 1), drop.scale)
             self.products.transposed(dn, other, *self.back_of(layer["out"]))
-            if self.again:
-                self.attend("attention_chances", P, qkv)
-            self.attend("attention_back_rows", dqkv, slopes, dn, P, qkv)
-            self.attend("attention_back_columns", dqkv, slopes, dn, P, qkv, parts=2)
+            self.attention_back(number, dqkv, dn, qkv)
             gradients += [
                 self.gradient_of(p, branch, layer["down"]),
                 self.gradient_of(n2, da, layer["up"]),
                 self.gradient_of(n1, dqkv, layer["qkv"]),
                 self.gradient_of(y, other, layer["out"]),
             ]
-            self.products.by_unit(slots, gradients, self.starts, self.each)
+            self.collect(slots, gradients)
             gradients = []
             self.products.transposed(dn, dqkv, *self.back_of(layer["qkv"]))
             self.norm_back(dx, middle, dn, n1, r1)
         if drop.threshold:
             self.each_number("apply_dropout", dx, dx, self.mask(0), drop.scale)
-        levels = (self.units // len(slots)).bit_length() - 1
-        self.run(
-            "embed_backward", (z.V + z.T, len(slots)), min(THREADS, -(-z.D // WARP) * WARP), slots, dx, self.inputs,
-            z.D, z.T, z.V, self.each, self.rows, weights.size, levels,
-        )  # fmt: skip
+        with self.rows_of(slots, 0, (z.V + z.T) * z.D) as rows:
+            self.run(
+                "embed_backward", (z.V + z.T, len(rows)), min(THREADS, -(-z.D // WARP) * WARP), rows, dx, self.inputs,
+                z.D, z.T, z.V, self.each, self.rows, rows.shape[1], self.levels,
+            )  # fmt: skip
+
+    def collect(self, slots: Any, gradients: list[Gradient]) -> None:
+        """Every unit's gradients of matrices that lie side by side."""
+        first = min(one.start for one in gradients)
+        with self.rows_of(slots, first, sum(one.rows * one.columns for one in gradients)) as rows:
+            there = first if rows is not slots else 0
+            moved = [one._replace(start=one.start - there) for one in gradients]
+            self.products.by_unit(rows, moved, self.starts, self.each)
+
+    @contextmanager
+    def rows_of(self, slots: Any, first: int, width: int) -> Iterator[Any]:
+        """Where nodes of the tree are computed: the slots themselves, or rows of so many numbers, which are folded on
+        the way out."""
+        count = self.units >> self.levels
+        if count == len(slots):
+            yield slots
+            return
+        rows = self.scratch.buffer("rows", (count, width), np.float32)
+        yield rows
+        each = count // len(slots)
+        for slot in range(len(slots)):
+            self.device.fold(slots[slot][first:], rows[slot * each : (slot + 1) * each], aside=True)
 
 
 def send(z: Sizes, inputs: Array, targets: Array, first: int, step: int, device: Gpu) -> tuple[dict[str, Any], Any]:
@@ -242,7 +293,7 @@ def play(
     sent, when = send(z, inputs, targets, first, drop.step, device)
 
     def post() -> None:
-        run = Transformer(z, params, len(inputs), sent, when, drop, device)
+        run = Transformer(z, params, len(inputs), sent, when, drop, device, folded_by_products(config, wave))
         logits = run.forward()
         run.losses(logits, rows[0])
         if train:
@@ -277,10 +328,17 @@ def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
     return device.download(made).reshape(*inputs.shape, -1)
 
 
-def levels(config: GptConfig, wave: Wave) -> int:
-    """Of the tree over units, that `gradient` folds."""
+def folded_by_products(config: GptConfig, wave: Wave) -> int:
+    """Levels of the tree over units, where gradients are computed."""
     shapes = [matrix[1:] for matrix in weights_of(sizes(config)).layers[0].values()]
     return products.levels_for(shapes, wave.first_unit, wave.last_unit)
+
+
+def levels(config: GptConfig, wave: Wave) -> int:
+    """… that `gradient` folds: if they are large, all that it can."""
+    found, units = folded_by_products(config, wave), wave.last_unit - wave.first_unit
+    large = 4 * weights_of(sizes(config)).size * (units >> found) > MOST_ROWS
+    return products.most_levels(wave.first_unit, wave.last_unit) if large else found
 
 
 KERNELS = Kernels(gradient, evaluate, nodes=levels)

@@ -17,6 +17,7 @@
 #define OWN_SLOT (HAS_SLOT ? SLOT : 0)
 #define NUMBER(place, i) ((place) * COUNT + (i))  // the i-th cell's
 #define FIELD(word, n) ((int)((word) >> (21 * (n))) & 0x1fffff)
+#define SOME 4  // loads of a thread that are on their way together, where nothing else says how many
 #define KEEPS 0  // what a cell does (data.py)
 #define TAKES 1
 
@@ -44,12 +45,21 @@ DEVICE int cell_of(int i) {
 
 // The inputs, places 0 … of the room, by the first so many threads; cells past the tile are 0, so that nothing stale is ever summed.
 DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns, int threads) {
-  UNROLL_4
-  for (int i = LANE; i < 9 * channels * COUNT; i += threads) {
-    int cell = cell_of(i % COUNT), row = i / COUNT;
-    float found = 0.0f;
-    if (cell < count) found = state[(row % channels) * columns + neighbours[(row / channels) * cells + start + cell]];
-    values[i] = found;
+  int many = 9 * channels * COUNT;
+  NO_UNROLL
+  for (int first = LANE; first < many; first += SOME * threads) {
+    int from[SOME];
+    float found[SOME];
+    UNROLL
+    for (int k = 0; k < SOME; k++) {
+      int i = first + k * threads, cell = cell_of(i % COUNT), row = i / COUNT;
+      from[k] = i < many && cell < count ? (row % channels) * columns + neighbours[(row / channels) * cells + start + cell] : -1;
+    }
+    UNROLL
+    for (int k = 0; k < SOME; k++) found[k] = from[k] < 0 ? 0.0f : state[from[k]];
+    UNROLL
+    for (int k = 0; k < SOME; k++)
+      if (first + k * threads < many) values[first + k * threads] = found[k];
   }
 }
 
@@ -256,10 +266,20 @@ DEVICE void some_chains(SPACE const float4* values, LOCAL const int4* board, GLO
     int first = chains[4 * chain], last = chains[4 * chain + 1];
     float4 d;
     d.x = d.y = d.z = d.w = chains[4 * chain + 2] == 1 ? -0.0f : 0.0f;
-    UNROLL_4
-    for (int r = first; r < last; r++) {
-      int4 row = board[r];
-      d = from_reader(d, values[row.x + QUAD], values[row.y + QUAD], FLOAT_OF(row.z), FLOAT_OF(row.w));
+    NO_UNROLL
+    for (int r = first; r < last; r += 2 * SOME) {
+      int4 row[2 * SOME];
+      float4 above[2 * SOME], other[2 * SOME];
+      UNROLL
+      for (int k = 0; k < 2 * SOME; k++) row[k] = board[r + k < last ? r + k : r];
+      UNROLL
+      for (int k = 0; k < 2 * SOME; k++) {
+        above[k] = values[row[k].x + QUAD];
+        other[k] = values[row[k].y + QUAD];
+      }
+      UNROLL
+      for (int k = 0; k < 2 * SOME; k++)
+        if (r + k < last) d = from_reader(d, above[k], other[k], FLOAT_OF(row[k].z), FLOAT_OF(row[k].w));
     }
     leave(patches + (i64)chains[4 * chain + 3] * CELLS, d);
   }
@@ -407,16 +427,19 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
 }
 
 // sums (tiles, gates, 4) of a step: those of a tile's shares, and their pairs where those are apart, in the order of the tree; added
-// to those of later steps. order: whose sums lie at each place; −1: nobody's.
-KERNEL void combine(GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int places, int count_gates, int last) {
-  int i = GROUP * GROUP_SIZE + LANE, place = i / 4, k = i % 4, gate = place < places ? order[place] : -1;
+// to those of later steps. They lie as parts do, until those of the first step, after which all is there: then in slots. order:
+// whose sums lie at each place; −1: nobody's.
+KERNEL void combine(GLOBAL float* slots, GLOBAL float* sums, GLOBAL const float* parts, GLOBAL const int* order, int places, int count_gates, int last, int first) {
+  int i = GROUP * GROUP_SIZE + LANE, gate = i / 4 < places ? order[i / 4] : -1;
   if (gate < 0) return;
   float s[SHARES * KEPT];
-  for (int j = 0; j < SHARES * KEPT; j++) s[j] = parts[4 * (((i64)GROUP_Y * SHARES * KEPT + j) * places + place) + k];
+  i64 at = 4 * (i64)GROUP_Y * places + i;
+  for (int j = 0; j < SHARES * KEPT; j++) s[j] = parts[4 * ((i64)GROUP_Y * SHARES * KEPT + j) * places + i];
   for (int n = SHARES * KEPT / 2; n > 0; n /= 2)
     for (int j = 0; j < n; j++) s[j] = s[2 * j] + s[2 * j + 1];
-  i64 at = 4 * ((i64)GROUP_Y * count_gates + gate) + k;
-  sums[at] = (last ? 0.0f : sums[at]) + s[0];
+  float sum = (last ? 0.0f : sums[at]) + s[0];
+  if (first) slots[4 * ((i64)GROUP_Y * count_gates + gate) + i % 4] = sum;
+  else sums[at] = sum;
 }
 
 KERNEL void clear(GLOBAL float* x, int count) {

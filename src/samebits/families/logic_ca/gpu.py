@@ -217,6 +217,7 @@ class Run:
             scratch.buffer(f"parts {half}", (units * WARP // way.team.lanes, self.kept(way), places, 4), np.float32)
             for half in range(2)
         ]
+        gathered = scratch.buffer("sums", (units, places, 4), np.float32)
         memory = self.memory(way)
         self.begin(states)
         for half in range(2):
@@ -244,9 +245,10 @@ class Run:
                 self.seats, self.targets, self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells,
                 self.columns, way.floats, places, last, int(judging[t]),
             )  # fmt: skip
+            groups = -(-4 * places // THREADS), units
             self.device.post(
-                self.program(way)["combine"], (-(-4 * places // THREADS), units), THREADS, slots, parts, order, places,
-                self.count, last, aside=True,
+                self.program(way)["combine"], groups, THREADS, slots, gathered, parts, order, places, self.count, last,
+                int(t == 0), aside=True,
             )  # fmt: skip
         return chances
 

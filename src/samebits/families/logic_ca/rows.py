@@ -30,7 +30,7 @@ FIXED = 2  # places that no plan counts: for what nobody reads, and for −0
 CANDIDATES = 128  # that are looked at for the next slot
 COSTS = (3, 5, 6)  # of a row, about
 A_READER = 1 / 8  # … of a chain
-UNUSED_SUM = (0, 0, 0, 0, -1)
+UNUSED_SUM: Item = (0, 0, 0, 0, -1)
 Lump = list[list[Item]]  # rows that a warp does one after the other
 
 
