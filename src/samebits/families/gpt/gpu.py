@@ -23,7 +23,7 @@ from samebits.gpu.products import Gradient, Products, Size
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
 NORMS = 8  # rows of a group
-ATTENDING = 4  # groups of attention that a processor has at once
+ATTENDING = 8  # groups of attention for every processor, at most: it has four at once
 MOST_CHANCES = 256 << 20  # bytes of attention that are kept for the way back; more is computed again
 MOST_ROWS = 64 << 20  # bytes of gradients that wait for the end; more are folded layer by layer
 
