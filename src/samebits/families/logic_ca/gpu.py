@@ -23,7 +23,7 @@ from samebits.gpu.opened import require_single
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
-AUTOMATON = LANES, "families/logic_ca/automaton.cl"
+AUTOMATON = LANES, *(f"families/logic_ca/{name}.cl" for name in ("automaton", "automaton_back"))
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
 ROWS = "GATES", "BLOCKS", "SUMS"  # words for how many of them come at once
