@@ -11,6 +11,7 @@ from tests.gpu.training import check_bits, trained
 CASES = [
     ("checkerboard", {"ca_steps": 3}),
     ("checkerboard", {"ca_steps": 3, "harden_from": 0.0, "harden_full": 0.5, "steps": 4}),
+    ("checkerboard", {"ca_steps": 2, "kernels": 11}),  # chains of 11 readers
     ("checkerboard-async", {"ca_steps": 3}),
     ("life", {}),
     ("grow", {"ca_steps": 3}),
