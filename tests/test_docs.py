@@ -50,6 +50,8 @@ CANNOT_RUN = {
     "samebits bench gpt --device gpu --peers": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
     "samebits profile gpt --device gpu": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
     "samebits bench devices --workers 2,16": "it needs a GPU; tests/gpu/test_bench.py has PoCL instead",
+    "samebits sweep grow --set target=picture.png --set wiring_seed=0..7 --set repair=100 --halve"
+    ' --stop-when "eval_hard_loss == 0"': "it takes minutes; docs/sweeps.md has a short one",
     "make coverage": "it runs this test once more",
     "make soak": "it takes half an hour",
     "make load": "it measures, for minutes",
