@@ -401,7 +401,8 @@ def test_a_model_refuses_other_shapes(trained):
         model.rollout(np.zeros((1, 3, 3, 1)), -1)
 
 
-def test_ctrl_c_saves_and_resume_goes_on(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_resume_goes_on(tmp_path, number):
     """A run that would last for days is interrupted, and continued to the bits of one that was not."""
     endless = [*SMALL, *sets(checkpoint_every=10**9, eval_every=0, schedule="cosine", schedule_steps=10**4)]
     process = start("train", "life", *endless, "--steps", 10**9, "--out", "run", cwd=tmp_path)
@@ -409,11 +410,12 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path):
     try:
         while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") > 3):
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT)
     finally:
         process.kill()
     assert process.returncode == 130, err
+    assert "stopping after this step" in err
     assert "continue with: samebits resume run" in out
     assert "Traceback" not in err
     reached = int(out.split("interrupted after step ")[1].split(",")[0])
@@ -437,10 +439,13 @@ def test_the_second_ctrl_c_quits_at_once(monkeypatch, capsys):
         signal.raise_signal(signal.SIGINT)
         assert asked.asked
         assert "stopping after this step" in capsys.readouterr().err
+        signal.raise_signal(signal.SIGTERM)  # one more that asks changes nothing
+        assert capsys.readouterr().err == ""
         with pytest.raises(SystemExit, match="130"):
             signal.raise_signal(signal.SIGINT)
         assert "stopped at once" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_in_a_program_of_somebody_elses_the_second_ctrl_c_is_pythons(capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,7 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo, say
-from samebits.engine.cluster import rank_and_size
+from samebits.engine.cluster import launched, rank_and_size
 from samebits.engine.family import Family
 from samebits.engine.runfolder import METRICS
 from samebits.engine.train import Interrupts
@@ -91,9 +92,11 @@ def train(
 
 
 def interrupts() -> Interrupts:
-    """At a terminal: what Ctrl-C does is said, and the second one ends the program without waiting for anybody."""
-
-    return Interrupts(lambda text: say(f"\nsamebits: {text}"), lambda: os._exit(130))
+    """At a terminal: what Ctrl-C does is said, and the second one ends the program without waiting for anybody. Whoever
+    tells the program to end (kill, timeout, a batch system) has the step saved as well; of a group of processes whoever
+    started it decides."""
+    also = () if launched() else (signal.SIGTERM,)
+    return Interrupts(lambda text: say(f"\nsamebits: {text}"), lambda: os._exit(130), also)
 
 
 def hint_at_best(path: Path, family: Family) -> None:

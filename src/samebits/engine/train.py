@@ -9,7 +9,7 @@ import signal
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,23 +54,31 @@ class Interrupts:
     """Ctrl-C: the first asks the loop to stop after its step, the second to stop at once.
 
     A program around us decides what it says and how it ends; by default it is told nothing, and the second Ctrl-C is
-    Python's own KeyboardInterrupt.
+    Python's own KeyboardInterrupt. `also`: signals that ask to stop, too, however often they come.
     """
 
-    def __init__(self, say: Callable[[str], None] = lambda text: None, leave: Callable[[], None] | None = None) -> None:
-        self.asked, self._say, self._leave = False, say, leave
+    def __init__(
+        self, say: Callable[[str], None] = lambda text: None, leave: Callable[[], None] | None = None,
+        also: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        self.asked, self._say, self._leave, self._also = False, say, leave, also
+        self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        self._old: Any = None
         if threading.current_thread() is threading.main_thread():
-            self._old = signal.signal(signal.SIGINT, self._handle)
+            self._old = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, *self._also)}
         return self
 
     def __exit__(self, *ignored: object) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: object) -> None:
+        if number != signal.SIGINT:
+            if not self.asked:
+                self._say(f"told to end ({signal.Signals(number).name}); stopping after this step, to save it")
+            self.asked = True
+            return
         if self.asked:
             self._say("stopped at once; checkpoints already written are intact")
             if self._leave:
