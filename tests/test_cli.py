@@ -55,7 +55,10 @@ def test_tasks_lists_every_task_and_preset(tmp_path):
 
 
 def test_no_verb_and_help_say_what_there_is(tmp_path):
-    assert "Train a task into a new run folder" in samebits_here("--help", cwd=tmp_path).stdout
+    shown = samebits_here("--help", cwd=tmp_path).stdout
+    assert "Train a task into a new run folder" in shown
+    assert "..." not in shown.replace("[ARGS]...", "")  # no summary is cut
+    assert max(map(len, shown.splitlines())) <= 80
     for verb in ("tasks", "train", "resume", "eval", "render", "verify", "bench", "profile", "doctor"):
         asked = samebits_here(verb, "-h", cwd=tmp_path)
         assert asked.returncode == 0

@@ -65,26 +65,26 @@ def options(
     """What stands before the verb."""
 
 
-for name, function in (
-    ("tasks", tasks.tasks),
-    ("keys", keys.keys),
-    ("train", train.train),
-    ("resume", resume.resume),
-    ("sweep", sweep.sweep),
-    ("compare", compare.compare),
-    ("eval", evaluate.evaluate),
-    ("render", render.render),
-    ("predict", predict.predict),
-    ("circuit", circuit.circuit),
-    ("sample", sample.sample),
-    ("export", export.export),
-    ("serve", serve.serve),
-    ("verify", verify.verify),
-    ("bench", bench.bench),
-    ("profile", profile.profile),
-    ("doctor", doctor.doctor),
+for name, function, summary in (  # a line each at 80 columns
+    ("tasks", tasks.tasks, "What can be trained, a line a task; or one task's presets."),
+    ("keys", keys.keys, "Every config key of a task: meaning, default, range, cost."),
+    ("train", train.train, "Train a task into a new run folder."),
+    ("resume", resume.resume, "Continue a run, or a sweep, exactly where it was."),
+    ("sweep", sweep.sweep, "Train every combination of some settings, side by side."),
+    ("compare", compare.compare, "Lay the curves of runs over each other; how configs differ."),
+    ("eval", evaluate.evaluate, "Test a trained model: evaluation sets and experiments."),
+    ("render", render.render, "Draw what was learned: a rollout as GIF and PNG, or graphs."),
+    ("predict", predict.predict, "Rewrite an expression step by step, as the network does."),
+    ("circuit", circuit.circuit, "Count the learned gates, make them fewer, prove, draw them."),
+    ("sample", sample.sample, "Let a trained GPT write."),
+    ("export", export.export, "Write what was learned for others: weights, or the circuit."),
+    ("serve", serve.serve, "Show runs in a browser, play with them, answer OpenAI clients."),
+    ("verify", verify.verify, "Train a few steps at each worker count: is any bit other?"),
+    ("bench", bench.bench, "Step time at several worker counts, beside the peers."),
+    ("profile", profile.profile, "Where the time of a training step goes, and peak memory."),
+    ("doctor", doctor.doctor, "This machine: cores, BLAS, GPUs, versions; are its bits right?"),
 ):
-    app.command(name, epilog=epilog(name))(function)
+    app.command(name, short_help=summary, epilog=epilog(name))(function)
 
 
 def show_warning(
