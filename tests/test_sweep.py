@@ -182,6 +182,7 @@ def samebits_command(*words, **options):
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_or_killed_it_goes_on_to_the_same_end(number, tmp_path):
     words = ("sweep", "checkerboard", "--preset", "small", "--set", "lr=0.05,0.06", "--set", "checkpoint_every=20")

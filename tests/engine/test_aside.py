@@ -69,6 +69,7 @@ def test_without_helpers_we_compile_ourselves(tmp_path, before):
     assert "sum_tree" in ran(tmp_path / "cache", before)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_compiling_leaves_nothing_behind(tmp_path):
     """Told once it is known to compile; what was made so far is whole, and no helper is left."""
     cache = tmp_path / "cache"
