@@ -28,7 +28,7 @@ def test_folded_units_have_the_same_bits(gpu, monkeypatch, more):
 def test_rows_that_are_folded_layer_by_layer_have_the_same_bits(gpu, monkeypatch, more):
     monkeypatch.setattr(products, "ENOUGH_OF_UNITS", 0)
     monkeypatch.setattr(products, "MOST_LEVELS", 1)
-    monkeypatch.setattr(transformer, "MOST_ROWS", 0)
+    monkeypatch.setattr(transformer, "MOST_WAITING", 0)
     monkeypatch.setattr(transformer, "ATTENDING", 1)  # few samples at once
     check_bits(gpu, "gpt", {**TINY, **more})
 

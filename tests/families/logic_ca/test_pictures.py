@@ -9,7 +9,6 @@ from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
 from samebits.families.logic_ca import data
-from samebits.families.logic_ca.config import check_reach
 from samebits.families.logic_ca.pictures import (
     BUILT_IN,
     COLOURS,
@@ -19,6 +18,7 @@ from samebits.families.logic_ca.pictures import (
     target_channels,
     to_bits,
 )
+from samebits.families.logic_ca.reach import check_reach
 
 
 def grow(target):

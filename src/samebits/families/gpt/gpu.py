@@ -25,7 +25,7 @@ WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group o
 NORMS = 8  # rows of a group
 ATTENDING = 8  # groups of attention for every processor, at most: it has four at once
 MOST_CHANCES = 256 << 20  # bytes of attention that are kept for the way back; more is computed again
-MOST_ROWS = 64 << 20  # bytes of gradients that wait for the end; more are folded layer by layer
+MOST_WAITING = 64 << 20  # bytes of gradients that wait for the end; more are folded layer by layer
 
 
 class Weights(NamedTuple):
@@ -80,8 +80,8 @@ class Transformer:
         self.each = z.S * z.T  # rows of a unit
         self.levels = levels  # of the tree, that are folded where gradients are computed
         self.again = 4 * self.rows * z.H * z.T * z.L > MOST_CHANCES  # chances are computed on the way back, too
-        heads = z.H * -(-z.T // QUERIES)
-        parts = -(-samples * heads // (ATTENDING * device.backend.busy))
+        self.groups = z.H * -(-z.T // QUERIES)  # of attention, for a sample
+        parts = -(-samples * self.groups // (ATTENDING * device.backend.busy))
         self.attending = -(-samples // parts)  # samples: as many as there are processors for
         self.inputs, self.targets, self.starts = sent["inputs"], sent["targets"], sent["starts"]
         self.scale = float(np.float32(1.0 / math.sqrt(z.D // z.H)))
@@ -109,34 +109,33 @@ class Transformer:
 
     def attend(self, name: str, samples: int, *arrays: Any, parts: int = 1) -> None:
         z = self.z
-        groups = samples * z.H * -(-z.T // QUERIES)
-        self.run(name, (groups, parts), ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
+        self.run(name, (samples * self.groups, parts), ATTENTION, *arrays, z.T, z.D, z.H, self.scale)
 
-    def some_samples(self, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
-        """As many as attend at once, so that their chances stay near: how many, and their rows of these arrays."""
+    def some_samples(self, number: int, *arrays: Any) -> Iterator[tuple[int, Any, list[Any]]]:
+        """Of a layer, as many as attend at once: how many, where their chances are, and their rows of these arrays."""
         for first in range(0, self.samples, self.attending):
-            yield min(self.attending, self.samples - first), [array[first * self.z.T :] for array in arrays]
+            if self.again:
+                chances = self.looks("P")
+            else:
+                chances = self.memory(f"P {number}", self.z.H * self.z.T)[first * self.z.T :]
+            own = [array[first * self.z.T :] for array in arrays]
+            yield min(self.attending, self.samples - first), chances, own
 
-    def chances(self, number: int) -> Any:
-        """Of a layer; where they are computed again, of some samples."""
-        if self.again:
-            return self.scratch.buffer("P", (self.attending * self.z.T, self.z.H * self.z.T), np.float32)
-        return self.memory(f"P {number}", self.z.H * self.z.T)
+    def looks(self, name: str) -> Any:
+        """A number for every look of a query at a key, of the samples that attend at once."""
+        return self.scratch.buffer(name, (self.attending * self.z.T, self.z.H * self.z.T), np.float32)
 
     def attention(self, number: int, y: Any, qkv: Any) -> None:
-        P = self.chances(number)
-        for samples, (own_y, own_qkv, own_P) in self.some_samples(y, qkv, P):
-            self.attend("attention_forward", samples, own_y, P if self.again else own_P, own_qkv)
+        for samples, chances, (own_y, own_qkv) in self.some_samples(number, y, qkv):
+            self.attend("attention_forward", samples, own_y, chances, own_qkv)
 
     def attention_back(self, number: int, dqkv: Any, dy: Any, qkv: Any) -> None:
-        P = self.chances(number)
-        slopes = self.scratch.buffer("slopes", (self.attending * self.z.T, self.z.H * self.z.T), np.float32)
-        for samples, (own, own_dy, own_qkv, own_P) in self.some_samples(dqkv, dy, qkv, P):
-            kept = P if self.again else own_P
+        slopes = self.looks("slopes")
+        for samples, chances, (own, own_dy, own_qkv) in self.some_samples(number, dqkv, dy, qkv):
             if self.again:
-                self.attend("attention_chances", samples, kept, own_qkv)
-            self.attend("attention_back_rows", samples, own, slopes, own_dy, kept, own_qkv)
-            self.attend("attention_back_columns", samples, own, slopes, own_dy, kept, own_qkv, parts=2)
+                self.attend("attention_chances", samples, chances, own_qkv)
+            self.attend("attention_back_rows", samples, own, slopes, own_dy, chances, own_qkv)
+            self.attend("attention_back_columns", samples, own, slopes, own_dy, chances, own_qkv, parts=2)
 
     def norm(self, n: Any, r: Any, x: Any) -> None:
         self.run("norm_forward", -(-self.rows // NORMS), NORMS * WARP, n, r, x, self.z.D, self.rows)
@@ -337,7 +336,7 @@ def folded_by_products(config: GptConfig, wave: Wave) -> int:
 def levels(config: GptConfig, wave: Wave) -> int:
     """… that `gradient` folds: if they are large, all that it can."""
     found, units = folded_by_products(config, wave), wave.last_unit - wave.first_unit
-    large = 4 * weights_of(sizes(config)).size * (units >> found) > MOST_ROWS
+    large = 4 * weights_of(sizes(config)).size * (units >> found) > MOST_WAITING
     return products.most_levels(wave.first_unit, wave.last_unit) if large else found
 
 

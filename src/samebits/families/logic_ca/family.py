@@ -17,13 +17,14 @@ from samebits.engine.workers import Workers
 from samebits.families.logic_ca import automaton, data, gates, gpu, reference, repair, verbs
 from samebits.families.logic_ca.boards import cut, sizes
 from samebits.families.logic_ca.circuit_report import circuit_verb
-from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, check_reach, gate_count, layout
+from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
 from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.on_fpga import fpga
 from samebits.families.logic_ca.packed import simulate
+from samebits.families.logic_ca.reach import check_reach
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import tiling
 from samebits.families.logic_ca.wiring import wires
