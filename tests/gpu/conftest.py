@@ -1,5 +1,6 @@
-"""Devices that behave like GPUs: PoCL, which pip installs, and a CPU that plays an NVIDIA one (stand_in). The kernels are
-the real ones, barriers and all."""
+"""Devices that behave like GPUs: PoCL, which pip installs, and a CPU that plays an NVIDIA one (stand_in).
+
+The kernels are the real ones, barriers and all."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from samebits.gpu.opencl import OpenCL, devices
 from samebits.gpu.opened import OpenedGpu
 
 STAND_IN = Path(__file__).parent / "stand_in"
-ORDERS = {"forwards": (0, False), "backwards": (1, True), "drawn": (2, False)}  # of threads; a second stream soon or late
+ORDERS = {
+    "forwards": (0, False),
+    "backwards": (1, True),
+    "drawn": (2, False),
+}  # of threads; a second stream soon or late
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +33,7 @@ def cupy() -> Iterator[object]:
         yield cupy
 
 
-@pytest.fixture(
-    scope="session", params=["opencl", *(pytest.param(order, marks=pytest.mark.cuda) for order in ORDERS)]
-)
+@pytest.fixture(scope="session", params=["opencl", *(pytest.param(order, marks=pytest.mark.cuda) for order in ORDERS)])
 def gpu(request: pytest.FixtureRequest) -> Iterator[OpenedGpu]:
     with Workers(1) as workers:
         if request.param == "opencl":

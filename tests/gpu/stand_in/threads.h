@@ -67,6 +67,7 @@ struct Copy { void* to; const void* from; int lot; };
 struct Fiber {
   ucontext_t begin;
   jmp_buf at;
+  void* stack;
   bool begun;
   State state;
   int line, distance, lots;  // where it waits; with whom; how many lots were sent
@@ -108,7 +109,8 @@ static void resume(Fiber* fiber) {
   if (fiber->begun) _longjmp(fiber->at, 1);
   fiber->begun = true;
   getcontext(&fiber->begin);
-  fiber->begin.uc_stack.ss_sp = mmap(0, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!fiber->stack) fiber->stack = mmap(0, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  fiber->begin.uc_stack.ss_sp = fiber->stack;
   fiber->begin.uc_stack.ss_size = STACK;
   makecontext(&fiber->begin, live, 0);
   setcontext(&fiber->begin);
@@ -208,6 +210,10 @@ static const char* launch(void (*kernel)(void**), void** given, int groups, int 
   asm volatile("mrs %0, fpcr" : "=r"(mode));
   asm volatile("msr fpcr, %0" ::"r"(mode | 1 << 24));
 #endif
+  for (int i = 0; problem[0] && i < MOST; i++) {  // nobody goes on where it was
+    fibers[i].begun = false;
+    fibers[i].sent.clear();
+  }
   body = kernel;
   arguments = given;
   gridDim = {groups, groups_y};

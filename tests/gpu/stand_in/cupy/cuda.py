@@ -70,6 +70,7 @@ class Pool:
         """Look at all fences; forget what nobody uses."""
         for block in self.blocks.values():
             if not ((block[:FENCE] == MARK).all() and (block[-FENCE:] == MARK).all()):
+                block[:FENCE] = block[-FENCE:] = MARK  # said once
                 raise Error("a kernel wrote outside its memory")
         while self.dead:
             del self.blocks[self.dead.pop()]
@@ -175,7 +176,12 @@ class Stream:
     def synchronize(self) -> None:
         if CAPTURES:
             raise Error("cudaErrorStreamCaptureUnsupported: synchronize")
-        run(list(STREAMS.values()), self)
+        try:
+            run(list(STREAMS.values()), self)
+        except Error:
+            for stream in STREAMS.values():
+                stream.waiting.clear()
+            raise
         if not any(stream.waiting for stream in STREAMS.values()):
             POOL.sweep()
 

@@ -20,9 +20,9 @@ from . import cuda
 HEADER = Path(__file__).parents[1] / "threads.h"
 CACHE = Path(__file__).parents[4] / ".pytest_cache/stand-in"
 OPTIONS = (
-    "-std=c++17 -O1 -march=native -ffp-contract=off -fno-strict-aliasing -fno-gnu-unique -fvisibility=hidden -fPIC "
-    "-shared -w -U_FORTIFY_SOURCE"
-).split()
+    "-std=c++17", "-O1", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-gnu-unique",
+    "-fvisibility=hidden", "-fPIC", "-shared", "-w", "-U_FORTIFY_SOURCE",
+)  # fmt: skip
 ROOM = re.compile(r"extern __shared__ float4 (\w+)\[\];")
 OTHER_WORDS = """
 #undef SEND_FOUR
