@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-cuda test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -17,6 +17,10 @@ $(VENV)/.user: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.user
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,bpe,peers,hardware]'
+	@touch $@
+
+$(VENV)/.cuda: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda]'
 	@touch $@
 
 $(VENV)/.fpga: $(VENV)/.dev
@@ -37,6 +41,14 @@ demo: $(VENV)/.user
 test: lint
 	$(BIN)/python -m pytest $(SPREAD)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD)
+
+# What only CUDA compiles, without a GPU: by NVIDIA's own compiler, and on a CPU that plays one. Four minutes; CI runs it too.
+test-cuda: $(VENV)/.cuda
+	@command -v $${CXX:-c++} > /dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+			apt-get update -q && apt-get install -y -q build-essential; \
+		else echo "make test-cuda needs a C++ compiler; install: build-essential"; exit 2; fi
+	$(BIN)/python -m pytest -m cuda $(SPREAD)
 
 # Groups of real processes: torchrun, kills, what they refuse. Two minutes; CI runs it after make test.
 test-cluster: $(VENV)/.dev

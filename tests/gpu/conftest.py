@@ -5,21 +5,20 @@ The kernels are the real ones, barriers and all."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from samebits.engine.modes import ARM_FLUSH, FLUSHING, X86_FLUSH, flushing, set_mode
 from samebits.engine.workers import Workers
 from samebits.gpu.cuda import Cuda
 from samebits.gpu.opencl import OpenCL, devices
 from samebits.gpu.opened import OpenedGpu
 
 STAND_IN = Path(__file__).parent / "stand_in"
-ORDERS = {
-    "forwards": (0, False),
-    "backwards": (1, True),
-    "drawn": (2, False),
-}  # of threads; a second stream soon or late
+ORDERS = {"forwards": (0, False), "backwards": (1, True), "drawn": (2, False)}  # of threads; a second stream soon
+USUAL = FLUSHING & ~(X86_FLUSH | ARM_FLUSH)
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +32,26 @@ def cupy() -> Iterator[object]:
         yield cupy
 
 
-@pytest.fixture(scope="session", params=["opencl", *(pytest.param(order, marks=pytest.mark.cuda) for order in ORDERS)])
-def gpu(request: pytest.FixtureRequest) -> Iterator[OpenedGpu]:
-    with Workers(1) as workers:
+@contextmanager
+def usual_arithmetic() -> Iterator[None]:
+    """Denormal numbers are kept, though there are workers: other tests of the session may need them."""
+    before = set_mode(USUAL)
+    yield
+    set_mode(before)
+
+
+@pytest.fixture(scope="session", params=["opencl", *(pytest.param(one, marks=pytest.mark.cuda) for one in ORDERS)])
+def opened(request: pytest.FixtureRequest) -> Iterator[OpenedGpu]:
+    with Workers(1) as workers, usual_arithmetic():
         if request.param == "opencl":
             yield OpenedGpu(OpenCL(devices()[0]), workers)
             return
         choice = request.getfixturevalue("cupy").cuda.CHOICE
         choice.threads, choice.eager = ORDERS[request.param]
         yield OpenedGpu(Cuda(), workers)
+
+
+@pytest.fixture
+def gpu(opened: OpenedGpu) -> Iterator[OpenedGpu]:
+    with flushing():
+        yield opened

@@ -1,5 +1,9 @@
 """Which device computes, and what it can promise."""
 
+import sys
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ from samebits.engine.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.gpu import choose, opened
 from samebits.gpu.probe import promises
+from samebits.gpu.problems import explained
 
 
 def test_pocl_keeps_every_promise(gpu):
@@ -45,6 +50,32 @@ def test_a_number_that_does_not_exist():
 
 
 def test_cuda_without_cupy_names_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(SamebitsError, match=r"pip install 'samebits\[cuda\]'"), choose.device_for("cuda", 1):
         pass
+
+
+def test_why_there_is_no_cuda_device(monkeypatch):
+    runtime = SimpleNamespace(getDeviceCount=Mock(side_effect=RuntimeError("the driver is older than CUDA 12")))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    assert choose.every_gpu()[0][0] == "opencl"
+    with pytest.raises(SamebitsError, match=r"0 cuda devices \('the driver is older than CUDA 12'\)"):
+        choose.backend_of("cuda", None)
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("cuda.pathfinder", 'Failure finding "libnvrtc.so.12": No such file'),  # CuPy from 14 on
+        ("builtins", "CuPy failed to load libnvrtc.so.12: OSError: cannot open shared object file"),
+        ("builtins", "CuPy failed to load nvrtc64_120_0.dll: FileNotFoundError"),
+    ],
+)
+def test_a_compiler_that_is_missing_has_a_remedy(module, told):
+    error = type("DynamicLibNotFoundError", (RuntimeError,), {"__module__": module})(told)
+    assert "does not find NVRTC" in str(explained(error, "a GPU"))
+    assert "pip install 'samebits[cuda]' brings it" in str(explained(error, "a GPU"))
+
+
+def test_other_errors_are_nobodys():
+    assert explained(RuntimeError("no such thing"), "a GPU") is None

@@ -14,6 +14,7 @@ from samebits.engine.workers import Workers
 from samebits.errors import DeviceError
 from samebits.gpu import cuda, opencl
 from samebits.gpu.opened import OpenedGpu
+from samebits.printing import shown
 
 NAMED = re.compile(r"(cpu|gpu|cuda|opencl)(?::([0-9]{1,3}))?")
 RULE = "cpu, gpu, cuda or opencl, the last two perhaps with a number, as in cuda:1"
@@ -73,7 +74,7 @@ def backend_of(kind: str, number: int | None) -> Any:
         return _opencl(found[turn % len(found)])
     if kind == "cuda":
         cuda.package()
-        return cuda.Cuda(_checked(kind, number, turn, cuda.count()))
+        return cuda.Cuda(_checked(kind, number, turn, *cuda.found()))
     found = opencl.devices()
     return _opencl(found[_checked(kind, number, turn, len(found))])
 
@@ -86,9 +87,9 @@ def _opencl(device: Any) -> opencl.OpenCL:
     return opencl.OpenCL(device)
 
 
-def _checked(kind: str, number: int | None, turn: int, many: int) -> int:
+def _checked(kind: str, number: int | None, turn: int, many: int, because: str = "") -> int:
     if many == 0 or (number is not None and number >= many):
-        have = f"{many} {kind} device{'s' if many != 1 else ''}"
+        have = f"{many} {kind} device{'s' if many != 1 else ''}" + (f" ({shown(because)})" if because else "")
         raise DeviceError(
             f"device is {kind}:{number or 0}; this machine has {have}; samebits doctor lists them; use --device cpu"
         )

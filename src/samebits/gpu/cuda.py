@@ -29,14 +29,19 @@ def package() -> Any:
 
 def count() -> int:
     """How many devices there are; without CuPy or a driver none."""
+    return found()[0]
+
+
+def found() -> tuple[int, str]:
+    """How many devices there are; and if there is none, what CUDA says."""
     try:
         import cupy
 
-        return int(cupy.cuda.runtime.getDeviceCount())
+        return int(cupy.cuda.runtime.getDeviceCount()), ""
     except ImportError:
-        return 0
-    except RuntimeError:  # CUDA's errors are RuntimeErrors: no driver, no device
-        return 0
+        return 0, ""
+    except RuntimeError as error:  # CUDA's errors are RuntimeErrors: no driver, no device
+        return 0, str(error)
 
 
 SMALL_ROOM = 48 << 10  # bytes that a group may use without asking

@@ -61,13 +61,19 @@ typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long lon
 #define NO_UNROLL _Pragma("unroll 1")
 #define IN_FOURS(x, stride) (((stride) & 3) == 0 && ((u64)(x) & 15) == 0)  // float4s can be read
 #define ON_CHIP(to) "r"((u32)__cvta_generic_to_shared(to))
-#define SEND_FOUR(to, from) \\
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::ON_CHIP(to), "l"(from) : "memory")
 #define INTO(to) "=f"((to).x), "=f"((to).y), "=f"((to).z), "=f"((to).w)
 #define FETCH_FOUR(to, from) \\
   asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : INTO(to) : "l"(from) : "memory")
+#if __CUDA_ARCH__ >= 800
+#define SEND_FOUR(to, from) \\
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::ON_CHIP(to), "l"(from) : "memory")
 #define END_OF_LOT asm volatile("cp.async.commit_group;")
 #define WAIT_FOR_LOT(later) asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory")
+#else
+#define SEND_FOUR(to, from) (*(float4*)(to) = *(const float4*)(from))
+#define END_OF_LOT
+#define WAIT_FOR_LOT(later)
+#endif
 #define ANEW(x) asm volatile("" : "+r"(x))
 #define ACROSS(x, distance) __shfl_xor_sync(0xffffffffu, x, distance)
 """

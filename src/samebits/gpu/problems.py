@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -14,14 +15,20 @@ PACKAGES = ("cupy", "cupy_backends", "pyopencl")
 LOG = "gpu-compiler.log"
 FULL = ("outofmemory", "out of memory", "memoryallocation", "mem_object_allocation_failure", "out_of_host_memory",
         "invalid_buffer_size")  # fmt: skip
+NO_COMPILER = re.compile("lib ?nvrtc|nvrtc64", re.IGNORECASE)
 UNCOMPILED = ("compileexception", "nvrtc", "build_program_failure", "clbuildprogram")
 
 
 def explained(error: Exception, name: str) -> SamebitsError | None:
     """In our words; None for an exception that is not a device's."""
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, RuntimeError) and NO_COMPILER.search(told):  # of CuPy's helpers, or of Python's own kind
+        return DeviceError(
+            f"CuPy does not find NVRTC, the compiler of kernels for {name}; pip install 'samebits[cuda]' brings it, "
+            "and so does NVIDIA's toolkit; use --device cpu meanwhile"
+        )
     if type(error).__module__.partition(".")[0] not in PACKAGES:
         return None
-    told = f"{type(error).__name__}: {error}"
     if any(word in told.lower() for word in UNCOMPILED):
         return DeviceError(
             f"a kernel does not compile for {name}; what its compiler says is in {keep_log(told)}; use --device cpu, "
