@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,20 @@ USUAL = FLUSHING & ~(X86_FLUSH | ARM_FLUSH)
 
 
 @pytest.fixture(scope="session")
-def cupy() -> Iterator[object]:
-    """The one of stand_in, for a whole session: what is imported stays."""
+def stand_in() -> Iterator[Any]:
+    """Its CuPy, for a whole session: what is imported stays."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(STAND_IN))
         import cupy
 
         assert str(STAND_IN) in str(cupy.__file__)
         yield cupy
+
+
+@pytest.fixture
+def cupy(stand_in: Any) -> Iterator[Any]:
+    yield stand_in
+    stand_in.cuda.forget()
 
 
 @contextmanager
@@ -46,7 +53,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[OpenedGpu]:
         if request.param == "opencl":
             yield OpenedGpu(OpenCL(devices()[0]), workers)
             return
-        choice = request.getfixturevalue("cupy").cuda.CHOICE
+        choice = request.getfixturevalue("stand_in").cuda.CHOICE
         choice.threads, choice.eager = ORDERS[request.param]
         yield OpenedGpu(Cuda(), workers)
 

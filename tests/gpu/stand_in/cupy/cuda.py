@@ -21,7 +21,12 @@ class Error(RuntimeError):
     """What goes wrong in CUDA."""
 
 
+class OutOfMemoryError(MemoryError):
+    """What CuPy's pool says."""
+
+
 Error.__name__, Error.__module__ = "CUDARuntimeError", "cupy_backends.cuda.api.runtime"
+OutOfMemoryError.__module__ = "cupy.cuda.memory"
 
 
 @dataclass
@@ -131,6 +136,12 @@ def current() -> Stream:
     return ENTERED[-1]
 
 
+def forget() -> None:
+    """All that still waits: its device is gone."""
+    for stream in STREAMS.values():
+        stream.waiting.clear()
+
+
 @dataclass(eq=False)
 class Stream:
     non_blocking: bool = False
@@ -179,8 +190,7 @@ class Stream:
         try:
             run(list(STREAMS.values()), self)
         except Error:
-            for stream in STREAMS.values():
-                stream.waiting.clear()
+            forget()
             raise
         if not any(stream.waiting for stream in STREAMS.values()):
             POOL.sweep()
