@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-cuda test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-gpu test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -42,13 +42,15 @@ test: lint
 	$(BIN)/python -m pytest $(SPREAD)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD)
 
-# What only CUDA compiles, without a GPU: by NVIDIA's own compiler, and on a CPU that plays one. Four minutes; CI runs it too.
-test-cuda: $(VENV)/.cuda
-	@command -v $${CXX:-c++} > /dev/null || \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-			apt-get update -q && apt-get install -y -q build-essential; \
-		else echo "make test-cuda needs a C++ compiler; install: build-essential"; exit 2; fi
-	$(BIN)/python -m pytest -m cuda $(SPREAD)
+# What a GPU would show, without one: NVIDIA's own compiler, a CPU that plays an NVIDIA GPU, and Oclgrind, which watches the
+# threads of a kernel. Five minutes; CI runs it too.
+test-gpu: $(VENV)/.cuda
+	@for tool in $${CXX:-c++} oclgrind; do command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
+		if [ -n "$$missing" ]; then \
+			if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+				apt-get update -q && apt-get install -y -q build-essential oclgrind; \
+			else echo "make test-gpu needs$$missing; install: build-essential oclgrind"; exit 2; fi; fi
+	$(BIN)/python -m pytest -m "cuda or races" $(SPREAD)
 
 # Groups of real processes: torchrun, kills, what they refuse. Two minutes; CI runs it after make test.
 test-cluster: $(VENV)/.dev
