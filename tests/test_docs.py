@@ -34,6 +34,7 @@ SHORT = {"steps": 2, "repair": 0, "expressions": 200, "most_steps": 3}  # where 
 CANNOT_RUN = {
     "make test": "it is what runs this test",
     "make test-arm": "it downloads an ARM64 Python and emulates it",
+    "make test-gpu": "it takes minutes, installs Oclgrind, and CI runs it",
     "make test-cluster": "it takes minutes, and CI runs it",
     "make test-network": "it takes minutes and root, and CI runs it",
     "make network": "it measures, for minutes, and is for root",
