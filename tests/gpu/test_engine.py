@@ -111,6 +111,11 @@ def test_arrays_are_cut_like_those_of_numpy(gpu):
         there.reshape(5, 5)
 
 
+def test_there_is_room_for_nothing_too(gpu):
+    scratch = gpu.scratch("a test of capacities")
+    assert [scratch.capacity("mine", "edges", size) for size in (0, 3, 17, 500, 0)] == [16, 16, 32, 512, 512]
+
+
 def test_opencl_gets_the_place_of_every_array():
     text = "KERNEL void f(GLOBAL float* x, GLOBAL const int* y, int n, long m) { x[0] = y[n]; }"
     made = for_opencl(text, {"A": 1}).text

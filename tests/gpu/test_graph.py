@@ -11,6 +11,8 @@ CASES = [
     ("arithmetic", {}),
     ("algebra", {}),
     ("derivative", {}),
+    ("algebra", {"batch_size": 1}),  # its first graph has no edges
+    ("boolean", {"batch_size": 1, "seed": 1, "sinkhorn": 0.5}),  # likewise
 ]
 
 

@@ -148,7 +148,8 @@ class Scratch:
         return kept[:size].reshape(shape)
 
     def capacity(self, owner: str, name: str, size: int) -> int:
-        """At least so many, and never fewer than before: grown by an eighth or so, so that it soon stays."""
+        """At least so many, and one, and never fewer than before: grown by an eighth or so, so that it soon stays."""
+        size = max(1, size)
         if size > self._capacities.get((owner, name), 0):
             grain = max(16, 1 << max(0, size.bit_length() - 4))
             self._capacities[owner, name] = -(-size // grain) * grain

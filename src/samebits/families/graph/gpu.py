@@ -262,7 +262,7 @@ def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Arra
     require_single(params)
     sizes, scratch, store = sizes_of(config), device.scratch(OWNER), pairs.store
     room = partial(scratch.capacity, "choices")
-    picked = pick(pairs, 0, len(pairs.cuts) - 1, lambda name, size: room(name, max(1, size)))
+    picked = pick(pairs, 0, len(pairs.cuts) - 1, room)
     sent = send(picked, {"heads": np.array(sizes.heads)}, store, scratch)
     run = Network(config, params, sent | unpack(picked, sent, store, device), 0, device)
     chances, found = device.download(run.forward()), np.zeros((int(picked.graphs[-1]), len(sizes.heads)), np.int32)
