@@ -1,11 +1,16 @@
 """Automata on a device: weights, losses and evaluations have the bits of the CPU."""
 
+import numpy as np
 import pytest
 
 from samebits.config import override
+from samebits.engine.family import Wave
+from samebits.engine.rng import Purpose
 from samebits.engine.trainer import resolve
 from samebits.families import find_preset, find_task
+from samebits.families.logic_ca import data
 from samebits.families.logic_ca import gpu as on_gpu
+from samebits.families.logic_ca.boards import cut
 from tests.gpu.training import check_bits, trained
 
 CASES = [
@@ -25,6 +30,28 @@ CASES = [
 @pytest.mark.parametrize(("task", "more"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_training_has_the_bits_of_the_cpu(gpu, task, more):
     check_bits(gpu, task, more)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"fire_rate": 0.6},
+        {"fire_rate": 0.999, "damage": 2, "damage_after": 2},
+        {"fire_rate": 1.0, "damage": 4, "damage_after": 1},
+    ],
+)
+def test_what_cells_do_is_drawn_as_on_the_cpu(gpu, more):
+    family, _ = find_task("checkerboard-async")
+    sizes = {"ca_steps": 3, "height": 5, "width": 7, "batch_size": 1, "loss_steps": (3,), "seed": 2**40}
+    config = resolve(family, override(find_preset("checkerboard-async", "small"), {**sizes, **more}))
+    params, wires = gpu.upload(family.init(config, np.float32)), family.constants(config)
+    for step in (*range(12), 10**12):
+        drawn = family.batch(config, family.load(config), step)
+        run = on_gpu.Run(config, wires, params, *cut(config, drawn, Wave(0, 1, 0, 2)), gpu)
+        run.load()
+        run.draw()
+        wanted = data.actions(config, Purpose.BATCH, step)
+        assert gpu.download(run.fire).reshape(wanted.shape).tolist() == wanted.tolist()
 
 
 def test_waves_do_not_change_a_bit(gpu):

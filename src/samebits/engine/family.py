@@ -66,6 +66,8 @@ class Kernels(NamedTuple):
     # (config, wave): levels that it folds on a GPU, so that slots have a row for every node of that level; with one the
     # wave begins, and with one it ends
     nodes: Callable[[Any, Wave], int] | None = None
+    # (batch): what can be done for the next one while this one is computed
+    ahead: Callable[[Batch], None] | None = None
 
 
 class Metrics(NamedTuple):

@@ -117,6 +117,8 @@ class Trainer:
 
     def _draw(self, step: int) -> tuple[int, Batch, Plan]:
         batch = self.family.batch(self.config, self.data, step)
+        if self.kernels.ahead:
+            self.kernels.ahead(batch)
         return step, batch, self._gradient_plan(batch)
 
     def _gradient_plan(self, batch: Batch) -> Plan:

@@ -28,6 +28,7 @@ TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64
 
 CUDA = """
 typedef unsigned char uchar; typedef unsigned int u32; typedef unsigned long long u64; typedef long long i64;
+#define long i64  // 64 bits, on Windows too
 #define KERNEL extern "C" __global__
 #define ALIKE __launch_bounds__
 #define DEVICE __device__ __forceinline__

@@ -20,6 +20,9 @@
 #define SOME 4  // loads of a thread that are on their way together, where nothing else says how many
 #define KEEPS 0  // what a cell does (data.py)
 #define TAKES 1
+#define DIES 2
+#define FIRE 4  // purposes of draws
+#define DAMAGE 8
 
 #ifdef IN_ROOM
 #define SPACE LOCAL
@@ -117,6 +120,30 @@ DEVICE void some_gates(Gates* own, SPACE float4* values, GLOBAL const u64* rows,
 KERNEL void spread_gates(GLOBAL float* found, GLOBAL const int* numbers, GLOBAL const float* coef, int count) {
   int i = GROUP * GROUP_SIZE + LANE;
   if (i < count) ((GLOBAL float4*)found)[i] = ((GLOBAL const float4*)coef)[numbers[i]];
+}
+
+// Where damage begins in rows (axis 0) or columns: of so many places.
+DEVICE int struck_from(int axis, int places, u64 step, u64 seed, u64 purpose) {
+  u64 drawn[4] = {0, purpose, (u64)axis, step};
+  philox(drawn, seed, DAMAGE);
+  return (int)(((drawn[0] >> 32) * (u64)places) >> 32);
+}
+
+// What every cell does at every CA step (data.actions), a thread four cells of one. when: the training step; limit: below it words
+// fire, or all cells do; side: of the square that dies at CA step `struck`, or 0.
+KERNEL void draw_actions(GLOBAL uchar* fire, GLOBAL const long* when, int ca_steps, int height, int width, int always, long limit, int struck, int side, long seed, int purpose) {
+  int cells = height * width, blocks = (cells + 3) / 4, i = GROUP * GROUP_SIZE + LANE, t = i / blocks, block = i % blocks;
+  if (t >= ca_steps) return;
+  u64 drawn[4] = {(u64)block, (u64)purpose, (u64)t, (u64)when[0]};
+  philox(drawn, (u64)seed, FIRE);
+  int hit = side > 0 && t == struck;
+  int y = hit ? struck_from(0, height - side + 1, when[0], seed, purpose) : 0;
+  int x = hit ? struck_from(1, width - side + 1, when[0], seed, purpose) : 0;
+  for (int j = 0; j < 4 && 4 * block + j < cells; j++) {
+    int cell = 4 * block + j, row = cell / width - y, column = cell % width - x;
+    int does = always || drawn[j] < (u64)limit ? TAKES : KEEPS;
+    fire[t * cells + cell] = hit && row >= 0 && row < side && column >= 0 && column < side ? DIES : does;
+  }
 }
 
 // One CA step of every tile. starts, counts: of a warp's rows; outputs: places; fired: 0 where all cells fire.

@@ -17,4 +17,4 @@ def sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:
 def cut(config: LogicConfig, batch: Batch, wave: Wave) -> tuple[Boards, Tiling]:
     samples, plan = wave_tiling(*sizes(config, batch), wave)
     boards = batch.arrays
-    return Boards(boards.grids[samples], boards.targets[samples], boards.fire, boards.hard), plan
+    return Boards(boards.grids[samples], boards.targets[samples], boards.acts, boards.hard), plan

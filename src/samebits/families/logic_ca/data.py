@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +24,31 @@ FIRE, HARDEN, REPAIR, DAMAGE = 4, 6, 7, 8  # purposes of our own draws, beside t
 KEEPS, TAKES, DIES = 0, 1, 2  # what a cell does at a CA step: it keeps its state, takes the new one, or is cleared
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a batch's cells do when, by what it is drawn by: whoever computes draws it, on a GPU the GPU itself."""
+
+    config: LogicConfig
+    purpose: int
+    step: int
+
+    @cached_property
+    def table(self) -> Array:
+        return actions(self.config, self.purpose, self.step)
+
+
 class Boards(NamedTuple):
-    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1; fire (T, N) uint8, empty if all cells take."""
+    """grids (B, H, W, C) and targets (B, H, W, k), float32, 0 and 1."""
 
     grids: Array
     targets: Array
-    fire: Array
+    acts: Array | Drawn
     hard: Array  # (G,) gates that compute hard in this training step, or empty
+
+    @property
+    def fire(self) -> Array:
+        """(T, N) uint8: what every cell does at each CA step; empty if all take."""
+        return self.acts.table if isinstance(self.acts, Drawn) else self.acts
 
 
 ALWAYS = np.zeros((0, 0), np.uint8)  # no mask: every cell fires
@@ -121,7 +141,12 @@ def fire_masks(
     if chance >= 1:
         return ALWAYS
     drawn = rng.words((ca_steps, cells), config.seed, FIRE, step, extra=int(purpose))
-    return (drawn < np.uint64(chance * 2.0**64)).astype(np.uint8)
+    return (drawn < fire_limit(chance)).astype(np.uint8)
+
+
+def fire_limit(chance: float) -> np.uint64:
+    """Words below it fire."""
+    return np.uint64(chance * 2.0**64)
 
 
 def actions(config: LogicConfig, purpose: int, step: int) -> Array:
@@ -164,9 +189,14 @@ def hardened(config: LogicConfig, step: int) -> Array:
 
 def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
     """The loss is a sum over samples, as published: nothing to divide by."""
-    fire = actions(config, purpose, step)
+    acts = Drawn(config, int(purpose), step) if config.fire_rate < 1 or config.damage else ALWAYS
     hard = hardened(config, step) if purpose == Purpose.BATCH else ALL_SOFT
-    return Batch(Boards(grids, targets, fire, hard), len(grids), 1.0)
+    return Batch(Boards(grids, targets, acts, hard), len(grids), 1.0)
+
+
+def draw_acts(batch: Batch) -> None:
+    """Ahead of time, for a device that does not draw itself."""
+    _ = batch.arrays.fire
 
 
 def targets_of(config: LogicConfig, data: LogicData, grids: Array, purpose: int, step: int) -> Array:

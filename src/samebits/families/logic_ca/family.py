@@ -141,7 +141,7 @@ FAMILY = Family(
     groups=groups,
     prepare=check_reach,
     finish=repair.finish,
-    kernels={"cpu": Kernels(gradient, evaluate, pull_back), "gpu": gpu.KERNELS},
+    kernels={"cpu": Kernels(gradient, evaluate, pull_back, ahead=data.draw_acts), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="soft_loss",

@@ -12,7 +12,7 @@ from samebits.engine.family import Batch, Constants, Kernels, Wave
 from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import ALL_SOFT, Boards, judged
+from samebits.families.logic_ca.data import ALL_SOFT, Boards, Drawn, fire_limit, judged
 from samebits.families.logic_ca.levels import ById, levels_of
 from samebits.families.logic_ca.passes import Plan, backward_plan, cuts, forward_plan
 from samebits.families.logic_ca.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
@@ -23,7 +23,7 @@ from samebits.gpu.opened import require_single
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gates.cl"
-AUTOMATON = LANES, *(f"families/logic_ca/{name}.cl" for name in ("automaton", "automaton_back"))
+AUTOMATON = LANES, "gpu/random.cl", *(f"families/logic_ca/{name}.cl" for name in ("automaton", "automaton_back"))
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
 ROWS = "GATES", "BLOCKS", "SUMS"  # words for how many of them come at once
@@ -95,7 +95,8 @@ class Run:
         self.cells, self.grid = samples * height * width, height * width
         self.columns, self.goals = column_count(samples, self.grid), boards.targets.shape[-1]
         self.scratch, self.count = device.scratch(OWNER), gate_count(config)
-        self.fires, self.marks = bool(boards.fire.size), bool(boards.hard.size)
+        self.drawn = boards.acts if isinstance(boards.acts, Drawn) else None
+        self.fires, self.marks = self.drawn is not None or bool(boards.fire.size), bool(boards.hard.size)
         self._shape, self._wires = (samples, height, width, config.boundary == "periodic"), wires
         planes = np.zeros((self.channels + self.goals, self.columns), np.float32)
         to_planes(boards.grids, planes[: self.channels])
@@ -104,10 +105,13 @@ class Run:
             "planes", {"grids": planes[: self.channels], "targets": planes[self.channels :]}, np.float32
         )
         self.start, self.targets = (sent[name].reshape(-1, self.columns) for name in ("grids", "targets"))
-        bits = {"fire": boards.fire, "hard": boards.hard}
+        bits = {"fire": np.zeros(0, np.uint8) if self.drawn else boards.fire, "hard": boards.hard}
         self.fire, self.hard = self.scratch.send(
             "bits", {k: v if v.size else np.zeros(1, np.uint8) for k, v in bits.items()}, np.uint8
         ).values()
+        if self.drawn:
+            self.fire = self.scratch.buffer("fire", (config.ca_steps * self.grid,), np.uint8)
+            self.when = self.scratch.send("when", {"when": np.array([self.drawn.step])}, np.int64)["when"]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -115,7 +119,7 @@ class Run:
         config, plan = self.config, self.plan
         return (
             self._shape, self.channels, self.goals, self.fires, self.marks, config.ca_steps, config.lanes,
-            judged(config).tobytes(),
+            judged(config).tobytes(), self.drawn and self.drawn_by,
             id(levels_of(config, self._wires)), plan.tiles.tobytes(), self.params.place,
         )  # fmt: skip
 
@@ -182,6 +186,24 @@ class Run:
             self.each("spread_chains", count, found, self.table(way, "readers"), coef)
         return found
 
+    @property
+    def drawn_by(self) -> tuple[Any, ...]:
+        """What cells do is a function of these, and of the step."""
+        assert self.drawn
+        config, always = self.config, self.config.fire_rate >= 1
+        limit = 0 if always else fire_limit(config.fire_rate).view(np.int64)
+        return int(always), int(limit), config.damage_after - 1, config.damage, config.seed, self.drawn.purpose
+
+    def draw(self) -> None:
+        """What cells do when, if it is to be drawn."""
+        if self.drawn:
+            _, height, width, _ = self._shape
+            threads = self.config.ca_steps * -(-self.grid // 4)
+            self.device.post(
+                self.program(self.there)["draw_actions"], -(-threads // THREADS), THREADS, self.fire, self.when,
+                self.config.ca_steps, height, width, *self.drawn_by,
+            )  # fmt: skip
+
     def fired(self, t: int) -> tuple[Any, int]:
         """The mask of a CA step, and whether there is one."""
         return (self.fire[t * self.grid : (t + 1) * self.grid] if self.fires else self.fire), int(self.fires)
@@ -222,6 +244,7 @@ class Run:
         self.begin(states)
         for half in range(2):
             self.each("clear", patch, patches[half][units])  # of the cell outside
+        self.draw()
         coef, chances = self.coefficients(MARKED if self.marks else SOFT)
         trail = [self.start, *(states[t] for t in range(steps))]
         for t in range(steps):
@@ -257,6 +280,7 @@ class Run:
         states = self.scratch.buffer("rollout", (2, self.channels, self.columns), np.float32)
         flat = rows.reshape(-1)
         self.begin(states)
+        self.draw()
         for column, mode in enumerate((SOFT, HARD)):
             self.coefficients(mode)
             trail = [self.start, *(states[t % 2] for t in range(self.config.ca_steps))]
