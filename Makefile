@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-gpu test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz coverage clean
+.PHONY: demo test test-gpu test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz fuzz-gpu coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -115,6 +115,10 @@ soak-cluster: $(VENV)/.dev
 MINUTES ?= 10
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+# Trainings of all shapes on a CPU that plays an NVIDIA GPU, beside the CPU.
+fuzz-gpu: $(VENV)/.dev
+	$(BIN)/python -m tests.gpu.search --minutes $(MINUTES)
 
 # Lines of src/samebits outside compiled kernels, processes that tests start included.
 coverage: $(VENV)/.dev

@@ -7,6 +7,7 @@ import pytest
 import samebits
 from samebits.errors import DeviceError, DeviceMemoryError
 from samebits.gpu import choose
+from tests.gpu import search
 from tests.gpu.conftest import STAND_IN
 from tests.gpu.test_commands import TINY, WORDS, KilledError, killed_after
 from tests.gpu.training import check_bits
@@ -30,6 +31,11 @@ def test_smaller_gpus_have_the_bits_of_the_cpu(cupy, monkeypatch, room, busy, ta
     monkeypatch.setattr(cupy.cuda.CHOICE, "busy", busy)
     with choose.device_for("cuda", 1) as device:
         check_bits(device, task, more)
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_trainings_of_all_shapes_have_the_bits_of_the_cpu(number):
+    search.check(number)
 
 
 @pytest.mark.parametrize(("first", "then"), [("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "opencl")])
