@@ -41,7 +41,8 @@ def compare_devices(
         known = [row["median"] for row in rows if (row["batch_size"], row["threads"]) == (batch, workers)]
         if known:
             return float(known[0])
-        note(f"batch {batch}, {f'{workers} workers' if workers else 'the GPU'}")
+        who = f"{workers} worker{'s' if workers > 1 else ''}" if workers else "the GPU"
+        note(f"batch {batch}, {who}")
         wanted = override(config, {"batch_size": batch})
         if workers is None:
             times, weights = time_steps(loaded, wanted, gpu)

@@ -139,7 +139,7 @@ def bench_devices(tasks: list[str], counts: list[int], device: str, sizes: list[
         columns = [
             "task",
             "batch",
-            *(f"{count} workers, ms" for count in counts),
+            *(f"{count} worker{'s' if count > 1 else ''}, ms" for count in counts),
             "GPU, ms",
             "GPU is",
             "pays from batch",
