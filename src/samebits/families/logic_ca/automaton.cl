@@ -142,7 +142,7 @@ KERNEL void draw_actions(GLOBAL uchar* fire, GLOBAL const long* when, int ca_ste
   for (int j = 0; j < 4 && 4 * block + j < cells; j++) {
     int cell = 4 * block + j, row = cell / width - y, column = cell % width - x;
     int does = always || drawn[j] < (u64)limit ? TAKES : KEEPS;
-    fire[t * cells + cell] = hit && row >= 0 && row < side && column >= 0 && column < side ? DIES : does;
+    fire[(i64)t * cells + cell] = hit && row >= 0 && row < side && column >= 0 && column < side ? DIES : does;
   }
 }
 
