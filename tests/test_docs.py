@@ -60,6 +60,7 @@ CANNOT_RUN = {
     "samebits serve runs": "it serves until it is ended; tests/serve does",
     "pip install '.[serve]'": "it needs a network; make test has installed it",
     "make fuzz": "it takes ten minutes; test_fuzz.py runs a little of it",
+    "make fuzz-gpu": "it takes ten minutes; make test-gpu runs a little of it",
     "make fuzz-gpu MINUTES=10": "it takes ten minutes; make test-gpu runs a little of it",
     "make fuzz MINUTES=10": "it takes ten minutes; test_fuzz.py runs a little of it",
     "make lint": "it installs, and is a part of make test",
