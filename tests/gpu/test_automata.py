@@ -50,7 +50,7 @@ def test_what_cells_do_is_drawn_as_on_the_cpu(gpu, more):
         run = on_gpu.Run(config, wires, params, *cut(config, drawn, Wave(0, 1, 0, 2)), gpu)
         run.load()
         run.draw()
-        wanted = data.actions(config, Purpose.BATCH, step)
+        wanted = data.actions(config, Purpose.BATCH, step).table
         assert gpu.download(run.fire).reshape(wanted.shape).tolist() == wanted.tolist()
 
 

@@ -24,17 +24,35 @@ FIRE, HARDEN, REPAIR, DAMAGE = 4, 6, 7, 8  # purposes of our own draws, beside t
 KEEPS, TAKES, DIES = 0, 1, 2  # what a cell does at a CA step: it keeps its state, takes the new one, or is cleared
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Drawn:
-    """What a batch's cells do when, by what it is drawn by: whoever computes draws it, on a GPU the GPU itself."""
+    """What cells do when, by all that it is drawn by: whoever computes a batch draws it, a GPU by itself."""
 
-    config: LogicConfig
+    seed: int
     purpose: int
     step: int
+    ca_steps: int
+    height: int
+    width: int
+    fire_rate: float
+    damage: int
+    damage_after: int
 
     @cached_property
     def table(self) -> Array:
-        return actions(self.config, self.purpose, self.step)
+        """(ca_steps, cells), damage included."""
+        shape, origin = (self.ca_steps, self.height * self.width), (self.seed, self.purpose, self.step)
+        found = fire_table(shape, self.fire_rate, *origin) if self.fire_rate < 1 else np.full(shape, TAKES, np.uint8)
+        if self.damage:
+            y, x = (
+                int(
+                    rng.integers((1, 1), size - self.damage + 1, self.seed, DAMAGE, self.step, axis, self.purpose)[0, 0]
+                )
+                for axis, size in enumerate((self.height, self.width))
+            )
+            struck = found[self.damage_after - 1].reshape(self.height, self.width)
+            struck[y : y + self.damage, x : x + self.damage] = DIES
+        return found
 
 
 class Boards(NamedTuple):
@@ -48,7 +66,7 @@ class Boards(NamedTuple):
     @property
     def fire(self) -> Array:
         """(T, N) uint8: what every cell does at each CA step; empty if all take."""
-        return self.acts.table if isinstance(self.acts, Drawn) else self.acts
+        return table_of(self.acts)
 
 
 ALWAYS = np.zeros((0, 0), np.uint8)  # no mask: every cell fires
@@ -138,10 +156,11 @@ def fire_masks(
 ) -> Array:
     """(ca_steps, cells) uint8: who updates when. One mask for all channels and samples, soft and hard alike."""
     chance = config.fire_rate if rate is None else rate
-    if chance >= 1:
-        return ALWAYS
-    drawn = rng.words((ca_steps, cells), config.seed, FIRE, step, extra=int(purpose))
-    return (drawn < fire_limit(chance)).astype(np.uint8)
+    return ALWAYS if chance >= 1 else fire_table((ca_steps, cells), chance, config.seed, int(purpose), step)
+
+
+def fire_table(shape: tuple[int, int], chance: float, seed: int, purpose: int, step: int) -> Array:
+    return (rng.words(shape, seed, FIRE, step, extra=purpose) < fire_limit(chance)).astype(np.uint8)
 
 
 def fire_limit(chance: float) -> np.uint64:
@@ -149,20 +168,16 @@ def fire_limit(chance: float) -> np.uint64:
     return np.uint64(chance * 2.0**64)
 
 
-def actions(config: LogicConfig, purpose: int, step: int) -> Array:
-    """(ca_steps, cells) what every cell does when, damage included; empty where all cells update all the time."""
-    height, width = config.height, config.width
-    fire = fire_masks(config, purpose, step, config.ca_steps, height * width)
-    if not config.damage:
-        return fire
-    found = fire.copy() if fire.size else np.full((config.ca_steps, height * width), TAKES, np.uint8)
-    y, x = (
-        int(rng.integers((1, 1), size - config.damage + 1, config.seed, DAMAGE, step, axis, int(purpose))[0, 0])
-        for axis, size in enumerate((height, width))
-    )
-    struck = found[config.damage_after - 1].reshape(height, width)
-    struck[y : y + config.damage, x : x + config.damage] = DIES
-    return found
+def actions(config: LogicConfig, purpose: int, step: int) -> Drawn | Array:
+    """What every cell does when; empty where all cells update all the time."""
+    if config.fire_rate >= 1 and not config.damage:
+        return ALWAYS
+    origin = config.seed, int(purpose), step, config.ca_steps, config.height, config.width
+    return Drawn(*origin, config.fire_rate, config.damage, config.damage_after)
+
+
+def table_of(acts: Drawn | Array) -> Array:
+    return acts.table if isinstance(acts, Drawn) else acts
 
 
 def judged(config: LogicConfig) -> Array:
@@ -189,9 +204,8 @@ def hardened(config: LogicConfig, step: int) -> Array:
 
 def as_batch(config: LogicConfig, grids: Array, targets: Array, purpose: Purpose, step: int) -> Batch:
     """The loss is a sum over samples, as published: nothing to divide by."""
-    acts = Drawn(config, int(purpose), step) if config.fire_rate < 1 or config.damage else ALWAYS
     hard = hardened(config, step) if purpose == Purpose.BATCH else ALL_SOFT
-    return Batch(Boards(grids, targets, acts, hard), len(grids), 1.0)
+    return Batch(Boards(grids, targets, actions(config, purpose, step), hard), len(grids), 1.0)
 
 
 def draw_acts(batch: Batch) -> None:

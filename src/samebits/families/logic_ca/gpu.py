@@ -187,22 +187,19 @@ class Run:
         return found
 
     @property
-    def drawn_by(self) -> tuple[Any, ...]:
+    def drawn_by(self) -> tuple[int, ...]:
         """What cells do is a function of these, and of the step."""
         assert self.drawn
-        config, always = self.config, self.config.fire_rate >= 1
-        limit = 0 if always else fire_limit(config.fire_rate).view(np.int64)
-        return int(always), int(limit), config.damage_after - 1, config.damage, config.seed, self.drawn.purpose
+        one, always = self.drawn, self.drawn.fire_rate >= 1
+        limit = 0 if always else int(fire_limit(one.fire_rate).view(np.int64))
+        square = one.damage_after - 1, one.damage
+        return one.ca_steps, one.height, one.width, int(always), limit, *square, one.seed, one.purpose
 
     def draw(self) -> None:
         """What cells do when, if it is to be drawn."""
         if self.drawn:
-            _, height, width, _ = self._shape
-            threads = self.config.ca_steps * -(-self.grid // 4)
-            self.device.post(
-                self.program(self.there)["draw_actions"], -(-threads // THREADS), THREADS, self.fire, self.when,
-                self.config.ca_steps, height, width, *self.drawn_by,
-            )  # fmt: skip
+            kernel, threads = self.program(self.there)["draw_actions"], self.drawn.ca_steps * -(-self.grid // 4)
+            self.device.post(kernel, -(-threads // THREADS), THREADS, self.fire, self.when, *self.drawn_by)
 
     def fired(self, t: int) -> tuple[Any, int]:
         """The mask of a CA step, and whether there is one."""

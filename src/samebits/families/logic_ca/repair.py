@@ -106,7 +106,7 @@ def cell_of(config: LogicConfig, wires: Mapping[str, Array]) -> tuple[Cell, Arra
 def trials_of(config: LogicConfig, loaded: data.LogicData) -> Trials:
     """What a circuit of this config is judged by: many starts, or the only ones there are."""
     boards = data.repair_boards(config, loaded, STARTS)
-    masks = [data.actions(config, data.REPAIR, i) for i in range(MASKS_OF_FIRE)]
+    masks = [data.table_of(data.actions(config, data.REPAIR, i)) for i in range(MASKS_OF_FIRE)]
     fire = np.stack(masks) if masks[0].size else np.zeros((0, 0, 0), np.uint8)
     if len(fire) > len(boards[0]):  # one start, hurt in many places
         repeated = np.arange(len(fire)) % len(boards[0])
