@@ -15,7 +15,7 @@ PACKAGES = ("cupy", "cupy_backends", "pyopencl")
 LOG = "gpu-compiler.log"
 FULL = ("outofmemory", "out of memory", "memoryallocation", "mem_object_allocation_failure", "out_of_host_memory",
         "invalid_buffer_size")  # fmt: skip
-NO_COMPILER = re.compile("lib ?nvrtc|nvrtc64", re.IGNORECASE)
+NO_COMPILER = re.compile("libnvrtc|nvrtc64", re.IGNORECASE)
 UNCOMPILED = ("compileexception", "nvrtc", "build_program_failure", "clbuildprogram")
 
 

@@ -44,15 +44,15 @@ class Drawn:
         shape, origin = (self.ca_steps, self.height * self.width), (self.seed, self.purpose, self.step)
         found = fire_table(shape, self.fire_rate, *origin) if self.fire_rate < 1 else np.full(shape, TAKES, np.uint8)
         if self.damage:
-            y, x = (
-                int(
-                    rng.integers((1, 1), size - self.damage + 1, self.seed, DAMAGE, self.step, axis, self.purpose)[0, 0]
-                )
-                for axis, size in enumerate((self.height, self.width))
-            )
+            y, x = (self._struck_from(axis, size) for axis, size in enumerate((self.height, self.width)))
             struck = found[self.damage_after - 1].reshape(self.height, self.width)
             struck[y : y + self.damage, x : x + self.damage] = DIES
         return found
+
+    def _struck_from(self, axis: int, size: int) -> int:
+        """Where damage begins in rows (axis 0) or columns."""
+        places = size - self.damage + 1
+        return int(rng.integers((1, 1), places, self.seed, DAMAGE, self.step, axis, self.purpose)[0, 0])
 
 
 class Boards(NamedTuple):
