@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine.record import ARRAYS, MOMENTS, STATE, record_hash
+from samebits.runs.record import ARRAYS, MOMENTS, STATE, record_hash
 
 
 def forge(

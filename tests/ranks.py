@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.exchange import Links
+from samebits.groups.exchange import Links
 
 
 class Hub:

@@ -20,10 +20,10 @@ import pytest
 
 import samebits as api
 from samebits.api import open_run
-from samebits.engine.modes import FLUSHING, set_mode
-from samebits.engine.record import STATE
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.modes import FLUSHING, set_mode
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import RunLostError, SamebitsError
+from samebits.runs.record import STATE
 from tests.forge import forge, reseal
 from tests.helpers import TIMEOUT, samebits_here, sets, snapshot, start, weights_line
 from tests.test_bad_input import refused

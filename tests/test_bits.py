@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from samebits import api, bits
-from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
 from samebits.families import built_in
 from samebits.families.gpt.generated import documents
+from samebits.runs.loop import Interrupts
 from samebits.verify import canary, cpus
 from tests.helpers import samebits_here, weights_line
 

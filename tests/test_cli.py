@@ -18,8 +18,8 @@ import samebits as api
 from samebits.bench import contest
 from samebits.cli import app
 from samebits.cli.train import interrupts
-from samebits.engine import train as loop
-from samebits.engine.params import weights_hash
+from samebits.runs import loop as loop
+from samebits.training.params import weights_hash
 from samebits.verify import bits
 from tests.helpers import TIMEOUT, samebits, samebits_here, sets, snapshot, start, weights_line
 

@@ -1,4 +1,4 @@
-"""Real processes: torchrun, gloo, one run folder, kills. What ranks compute is in engine/test_exchange.py."""
+"""Real processes: torchrun, gloo, one run folder, kills. What ranks compute is in groups/test_exchange.py."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 import samebits as api
 from samebits.cli.launch import without_processes
-from samebits.engine.cluster import joined
 from samebits.errors import SamebitsError
+from samebits.groups.torchrun import joined
 from tests.helpers import TIMEOUT, samebits, sets, weights_line
 from tests.soak_groups import MARK, ranks_of
 

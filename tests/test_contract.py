@@ -12,10 +12,10 @@ import torch
 
 from samebits import api
 from samebits.config import override
-from samebits.engine import dispatch
-from samebits.engine.params import spans, views, weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu import dispatch
+from samebits.devices.cpu.workers import Workers
+from samebits.training.params import spans, views, weights_hash
+from samebits.training.trainer import Trainer, resolve
 from samebits.verify import bits
 from samebits.verify.bits import compare
 from samebits.verify.gradients import compiled_gradient, finite_difference_error, spread_params

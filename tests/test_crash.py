@@ -17,12 +17,13 @@ import pytest
 
 import samebits as api
 from samebits.api import open_run
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.record import Checkpoint, Expected, TrainState, read
-from samebits.engine.runfolder import RunFolder
-from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.record import Expected, read
+from samebits.runs.runfolder import RunFolder
+from samebits.training.state import Checkpoint, TrainState
+from samebits.training.trainer import resolve
 from tests.helpers import TIMEOUT, samebits, samebits_here, sets, start, weights_line
 
 # Plateau is the schedule with a memory, evaluations make extra checkpoints, pruning renames and deletes.
@@ -341,7 +342,7 @@ def test_a_kill_at_any_moment_of_tidying(two, tmp_path, monkeypatch):
 
 def test_a_kill_at_any_moment_of_writing_the_config(tmp_path, monkeypatch):
     """config.toml is the old one or the new one; a run whose config was begun again is still a run."""
-    monkeypatch.setattr("samebits.engine.runfolder.made_with", dict)  # asks git each time
+    monkeypatch.setattr("samebits.runs.runfolder.made_with", dict)  # asks git each time
     api.train("life", preset="small", workers=1, out=tmp_path / "run", steps=2)
 
     def longer(folder: Path) -> None:
@@ -385,7 +386,7 @@ def test_a_torn_checkpoint_is_never_believed(two):
 
 def test_a_kill_at_any_moment_of_making_the_folder(tmp_path, monkeypatch):
     """Either it is a run that resume continues, or train can be told to make it again."""
-    monkeypatch.setattr("samebits.engine.runfolder.made_with", dict)
+    monkeypatch.setattr("samebits.runs.runfolder.made_with", dict)
     family, _ = find_task("life")
     config = resolve(family, find_preset("life", "small"))
     (tmp_path / "nothing").mkdir()

@@ -31,7 +31,7 @@ def text_of(page):
 
 
 def is_there(name):
-    """The whole path, or the end of one: pages say `engine/merge.py`, or `merge.py` where the folder is clear."""
+    """The whole path, or the end of one: pages say `devices/cpu/tree.py`, or `merge.py` where the folder is clear."""
     ends = f"/{name}", f"/{name}/"
     return any(path.endswith(ends) for path in THERE) or any(name.startswith(made) for made in MADE)
 

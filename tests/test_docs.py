@@ -124,7 +124,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(verify, "PEER_THREADS", (1,))
     # tests/test_bits.py runs them all, and compiles for other CPUs.
     monkeypatch.setattr(verify, "verify_cpus", lambda task, preset, steps, types: None)
-    monkeypatch.setattr("samebits.gpu.opencl.is_gpu", lambda device: True)  # PoCL stands in for one
+    monkeypatch.setattr("samebits.devices.gpu.opencl.is_gpu", lambda device: True)  # PoCL stands in for one
     monkeypatch.setattr(canary, "names", lambda: ["sums", "softmax"])
     return tmp_path
 

@@ -97,7 +97,7 @@ def test_the_page_makes_a_family_that_keeps_the_contract(tmp_path):
     )  # fmt: skip
     assert linted.returncode == 0, linted.stdout
     # Other tests that go over every family.
-    others = "tests/engine/test_imports.py tests/bench/test_contest.py tests/bench/test_measurements.py"
+    others = "tests/test_imports.py tests/bench/test_contest.py tests/bench/test_measurements.py"
     kept = type_in(tmp_path, f"python -m pytest {others} -k 'import or every_family or unknown_name or everything'")
     assert kept.returncode == 0, kept.stdout
 

@@ -17,7 +17,7 @@ from tests.wheels import install
 
 PROJECT = Path(__file__).parent / "outside"
 OURS = Path(package.__file__).parents[1]
-SOURCE_HASH = "from samebits.engine.kernel_cache import kernel_hash; print(kernel_hash())"
+SOURCE_HASH = "from samebits.compiler.kernel_cache import kernel_hash; print(kernel_hash())"
 BARE = '[project]\nname = "bare"\nversion = "1"\n[project.entry-points."samebits.families"]\nbare = "bare:FAMILY"\n'
 
 
@@ -152,7 +152,7 @@ def test_a_name_that_is_taken_is_refused(place, changes, told):
     [
         ("import nowhere", "family bare:FAMILY cannot be loaded (ModuleNotFoundError: No module named 'nowhere')"),
         ("", "family bare:FAMILY cannot be loaded (AttributeError: module 'bare' has no attribute 'FAMILY')"),
-        ("FAMILY = {}", "entry point bare:FAMILY is a dict; it must be a samebits.engine.family.Family"),
+        ("FAMILY = {}", "entry point bare:FAMILY is a dict; it must be a samebits.training.contract.Family"),
     ],
     ids=["import", "no family", "something else"],
 )

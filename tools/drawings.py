@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from samebits import train
-from samebits.engine import rng
+from samebits.arithmetic import rng
 from samebits.families.logic_ca.pictures import check_rows
 
 LETTERS = {  # 5×7 cells each, row by row

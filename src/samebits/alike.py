@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bits import BITS
+from samebits.compiler.kernel_cache import source_hash
 from samebits.config import TrainConfig, outside_hash
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.agreement import agree, by_first
-from samebits.engine.cluster import job, restarted
-from samebits.engine.device import Device
-from samebits.engine.exchange import Links
-from samebits.engine.kernel_cache import source_hash
-from samebits.engine.record import STATE
-from samebits.engine.runfolder import CONFIG, RunFolder, made_with
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
+from samebits.groups.agreement import agree, by_first
+from samebits.groups.exchange import Links
+from samebits.groups.torchrun import job, restarted
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.record import STATE
+from samebits.runs.runfolder import CONFIG, RunFolder, made_with
 
 JOB = ".job"  # in a run folder: which job of torchrun's made it
 

@@ -13,23 +13,23 @@ import numpy as np
 
 from samebits import checks
 from samebits.alike import check_alike, facts, folder_of_job, one_folder, start_of
+from samebits.arithmetic.arrays import Array
 from samebits.config import TrainConfig, override, read_toml
-from samebits.engine.arrays import Array
-from samebits.engine.cluster import joined, links_for
-from samebits.engine.device import Device
-from samebits.engine.family import Family
-from samebits.engine.modes import require_nearest
-from samebits.engine.params import views, weights_hash
-from samebits.engine.parts import Model
-from samebits.engine.runfolder import METRICS, RunFolder
-from samebits.engine.train import Interrupts, Observer, Outcome, latest_weights, run_training
-from samebits.engine.trainer import kernels_for, prepare_training, resolve
+from samebits.devices.choose import device_for
+from samebits.devices.cpu.modes import require_nearest
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
-from samebits.gpu.choose import device_for
+from samebits.groups.torchrun import joined, links_for
 from samebits.progress import shown_compiling, watched
 from samebits.report import notebook
 from samebits.report.plots import Picture, plot_losses, read_columns
+from samebits.runs.loop import Interrupts, Observer, Outcome, latest_weights, run_training
+from samebits.runs.runfolder import METRICS, RunFolder
+from samebits.training.contract import Family
+from samebits.training.params import views, weights_hash
+from samebits.training.parts import Model
+from samebits.training.trainer import kernels_for, prepare_training, resolve
 
 RUNS = Path("runs")
 MOST_NAME = 40  # characters of a checkpoint's name
@@ -265,7 +265,7 @@ def _check_callbacks(observe: Any, interrupts: Any, progress: Any) -> None:
     if observe is not None and not callable(observe):
         raise checks.refuse("observe", observe, "a function of step and row")
     if interrupts is not None and not isinstance(interrupts, Interrupts):
-        raise checks.refuse("interrupts", interrupts, "a samebits.engine.train.Interrupts", "leave it out")
+        raise checks.refuse("interrupts", interrupts, "a samebits.runs.loop.Interrupts", "leave it out")
 
 
 def _checkpoint(given: Any) -> str:

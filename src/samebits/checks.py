@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.printing import shown
 

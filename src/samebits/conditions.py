@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.family import Family
-from samebits.engine.train import metric_columns
 from samebits.errors import SamebitsError
 from samebits.printing import shown
+from samebits.runs.loop import metric_columns
+from samebits.training.contract import Family
 
 CONDITION = re.compile(r"\s*(\w+)\s*(==|!=|<=|>=|<|>)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

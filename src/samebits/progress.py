@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from samebits.compiler.compile_workers import Progress, watched_by
 from samebits.config import TrainConfig
-from samebits.engine.aside import Progress, watched_by
-from samebits.engine.family import Family
-from samebits.engine.train import SAMPLE, Observer
+from samebits.runs.loop import SAMPLE, Observer
+from samebits.training.contract import Family
 
 SECONDS_BETWEEN_LOOKS = 0.25
 

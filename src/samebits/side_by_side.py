@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from samebits import api
+from samebits.compiler.children import command, environment
 from samebits.conditions import Condition
-from samebits.engine.children import command, environment
-from samebits.engine.runfolder import CONFIG
-from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
+from samebits.runs.loop import Interrupts
+from samebits.runs.runfolder import CONFIG
 
 Answer = dict[str, Any]
 SECONDS = 0.5  # between two looks at who is ready, or still there

@@ -21,20 +21,20 @@ from typing import Any
 import numpy as np
 
 from samebits import api, checks
+from samebits.compiler.cores import available_cores
 from samebits.conditions import Condition, condition_of
 from samebits.config import TrainConfig, parse_setting, read_toml, to_toml
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.cores import available_cores
-from samebits.engine.family import Family
-from samebits.engine.params import weights_hash
-from samebits.engine.runfolder import CONFIG, METRICS
-from samebits.engine.train import latest_weights
-from samebits.engine.trainer import prepare_training, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.report.comparison import plot_runs
 from samebits.report.plots import read_columns
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.loop import latest_weights
+from samebits.runs.runfolder import CONFIG, METRICS
 from samebits.side_by_side import Answer, Jobs
+from samebits.training.contract import Family
+from samebits.training.params import weights_hash
+from samebits.training.trainer import prepare_training, resolve
 
 SWEEP, TABLE, CURVES = "sweep.toml", "sweep.csv", "curves.png"
 MOST_RUNS, MOST_JOBS = 10_000, 1024

@@ -15,10 +15,10 @@ import numpy as np
 
 from samebits import checks
 from samebits.api import Run
-from samebits.engine.train import Outcome
 from samebits.errors import SamebitsError
 from samebits.progress import NotebookSweep, at_terminal, in_notebook, shown_compiling
 from samebits.report.plots import Picture
+from samebits.runs.loop import Outcome
 from samebits.sweeping import STOPPED, Standing, Sweep, draw, job_count, plan, ranked, run_sweep
 
 

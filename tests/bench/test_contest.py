@@ -16,9 +16,9 @@ from samebits.bench.contest import Contestant, compare_with_ideal, open_field, p
 from samebits.bench.profile import peak_megabytes
 from samebits.bench.runner import Spec
 from samebits.config import override
-from samebits.engine.parts import Bench, Peer
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
+from samebits.training.parts import Bench, Peer
 
 FAMILY, TASK = find_task("life")
 CONFIG = find_preset("life", "small")

@@ -11,9 +11,9 @@ from samebits.bench import distances
 from samebits.bench.cases import Found, compared, row
 from samebits.bench.measurements import measurements, timed_presets
 from samebits.cli import bench as cli_bench
-from samebits.engine.parts import find
 from samebits.errors import SamebitsError
 from samebits.families import discover
+from samebits.training.parts import find
 from tests.helpers import samebits_here, snapshot
 
 QUICK = {"sizes": (3, 4), "alone": (5,), "pairs": 3, "table": (4, 3)}

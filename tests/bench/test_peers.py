@@ -9,8 +9,8 @@ import pytest
 from samebits.bench import runner
 from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
-from samebits.engine.parts import Peer
 from samebits.families import discover
+from samebits.training.parts import Peer
 
 STEPS = 4
 # XLA compiles for seconds, so JAX sees two tasks only: fire masks and a border of zeros, and a torus.

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from samebits.bench.step_model import Network, Work, predict
-from samebits.engine.exchange import Exchange
-from samebits.engine.shares import shares
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.groups.exchange import Exchange
+from samebits.groups.shares import shares
 from tests.ranks import on_ranks
 
 WORK = Work(shared=1.0, alike=0.01, row_bytes=4 << 16, groups=[1] * 32)

@@ -7,13 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.rng import Purpose
-from samebits.engine.workers import workers_for
-from samebits.families.logic_ca import data, export
-from samebits.families.logic_ca.circuit import evaluate, kept_channels
-from samebits.families.logic_ca.experiments import fire_grid
-from samebits.families.logic_ca.packed import simulate
+from samebits.devices.cpu.workers import workers_for
+from samebits.families.logic_ca import data
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.circuit import evaluate, kept_channels
+from samebits.families.logic_ca.simulation.experiments import fire_grid
+from samebits.families.logic_ca.simulation.packed import simulate
 from samebits.hardware.writers import html
 from tests.hardware.models import LEARNED, learned, smaller
 

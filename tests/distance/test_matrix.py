@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
+from samebits.devices.cpu.workers import Workers
 from samebits.distance import Costs, bounds, graph_edit_distance, matrix, tree_edit_distance
-from samebits.engine.workers import Workers
 from tests.distance.oracle import random_graph
 from tests.distance.test_trees import random_tree
 

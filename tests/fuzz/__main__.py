@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from samebits.bench.records import machine
-from samebits.engine.cores import available_cores
+from samebits.compiler.cores import available_cores
 from samebits.printing import printable
 from tests.fuzz import bases as prepared
 from tests.fuzz.child import attempted, prepare

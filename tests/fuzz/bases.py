@@ -117,9 +117,9 @@ def _settle(run: Path, base: Base) -> None:
 def short_work() -> Iterator[None]:
     """What evaluations and timings do at length is not looked at here: less of it does as well."""
     changes = {
-        "samebits.families.logic_ca.experiments.SOUP_STEPS": 2,
-        "samebits.families.logic_ca.experiments.LARGE_LIFE_STEPS": 2,
-        "samebits.families.logic_ca.experiments.ROBUST_STEPS": 202,
+        "samebits.families.logic_ca.simulation.experiments.SOUP_STEPS": 2,
+        "samebits.families.logic_ca.simulation.experiments.LARGE_LIFE_STEPS": 2,
+        "samebits.families.logic_ca.simulation.experiments.ROBUST_STEPS": 202,
         "samebits.families.graph.verbs.TESTED": 6,
         "samebits.families.graph.verbs.DRAWN_FROM": 6,
         "samebits.bench.contest.LEAST_SECONDS": 0.0,

@@ -12,10 +12,10 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine import record as records
-from samebits.engine.params import weights_hash
-from samebits.engine.runfolder import RunFolder
 from samebits.families import discover
+from samebits.runs import record as records
+from samebits.runs.runfolder import RunFolder
+from samebits.training.params import weights_hash
 from tests.fuzz.bases import BASES, Bases
 from tests.fuzz.kinds import Outcome, kind
 from tests.fuzz.uses import use

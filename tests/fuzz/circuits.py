@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import export
-from samebits.families.logic_ca.proving import prove_cell, prove_grid
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.proving import prove_cell, prove_grid
 from samebits.hardware.formats import FORMATS
 from samebits.hardware.proof import NotEqualError
 from samebits.hardware.readers import verilog

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from samebits import api
-from samebits.engine.trainer import resolve
+from samebits.training.trainer import resolve
 from tests.fuzz.bases import PAIRS, TEXT, Bases, tiny
 from tests.fuzz.judge import attempt, command
 from tests.fuzz.kinds import Outcome, kind

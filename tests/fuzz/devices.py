@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from unittest.mock import patch
 
+from samebits.devices.choose import backend_of, device_for
+from samebits.devices.gpu.problems import explained
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import backend_of, device_for
-from samebits.gpu.problems import explained
 from tests.fuzz.bases import Bases
 from tests.fuzz.judge import attempt
 from tests.fuzz.kinds import BrokenRuleError, Outcome, kind

@@ -18,11 +18,11 @@ from samebits import api
 from samebits.cli.common import worker_counts
 from samebits.cli.render import parse_grid
 from samebits.config import parse_setting, read_toml, to_toml
-from samebits.engine.pool import worker_count
+from samebits.devices.cpu.pool import worker_count
 from samebits.errors import SamebitsError
 from samebits.families import discover
 from samebits.families.graph.expressions import from_graph, parse, text_of
-from samebits.families.logic_ca.experiments import Damage
+from samebits.families.logic_ca.simulation.experiments import Damage
 from tests.fuzz.bases import Bases, tiny
 from tests.fuzz.judge import check_message, frame_of
 from tests.fuzz.kinds import Outcome, kind

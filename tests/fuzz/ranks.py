@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 from samebits.cli.launch import process_count
-from samebits.engine.cluster import job, patience, rank_and_size, restarted
-from samebits.engine.pool import worker_count
+from samebits.devices.cpu.pool import worker_count
+from samebits.groups.torchrun import job, patience, rank_and_size, restarted
 from tests.fuzz.bases import Bases
 from tests.fuzz.judge import attempt
 from tests.fuzz.kinds import Outcome, kind

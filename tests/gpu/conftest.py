@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.modes import ARM_FLUSH, FLUSHING, X86_FLUSH, flushing, set_mode
-from samebits.engine.workers import Workers
-from samebits.gpu.cuda import Cuda
-from samebits.gpu.opencl import OpenCL, devices
-from samebits.gpu.opened import OpenedGpu
+from samebits.devices.cpu.modes import ARM_FLUSH, FLUSHING, X86_FLUSH, flushing, set_mode
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu.cuda import Cuda
+from samebits.devices.gpu.opencl import OpenCL, devices
+from samebits.devices.gpu.opened import OpenedGpu
 
 STAND_IN = Path(__file__).parent / "stand_in"
 ORDERS = {"forwards": (0, False), "backwards": (1, True), "drawn": (2, False)}  # of threads; a second stream soon

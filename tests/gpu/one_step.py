@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 
 from samebits.config import override
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu import opencl
+from samebits.devices.gpu.opened import OpenedGpu
 from samebits.families import find_preset, find_task
-from samebits.gpu import opencl
-from samebits.gpu.opened import OpenedGpu
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 
 TINY = {
     "life": {"batch_size": 1},

@@ -16,13 +16,13 @@ from typing import Any
 from unittest.mock import patch
 
 from samebits.config import override
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu import products
+from samebits.devices.gpu.cuda import Cuda
+from samebits.devices.gpu.opened import OpenedGpu
 from samebits.families import find_preset, find_task
-from samebits.gpu import products
-from samebits.gpu.cuda import Cuda
-from samebits.gpu.opened import OpenedGpu
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 from tests.gpu.conftest import STAND_IN
 
 Training = tuple[str, dict[str, Any]]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.family import Wave
-from samebits.engine.rng import Purpose
-from samebits.engine.trainer import resolve
 from samebits.families import find_preset, find_task
 from samebits.families.logic_ca import data
-from samebits.families.logic_ca import gpu as on_gpu
 from samebits.families.logic_ca.boards import cut
+from samebits.families.logic_ca.gpu import kernels as on_gpu
+from samebits.training.contract import Wave
+from samebits.training.trainer import resolve
 from tests.gpu.training import check_bits, trained
 
 CASES = [

@@ -14,12 +14,12 @@ from samebits.bench.devices import compare_devices
 from samebits.bench.gpu_profile import by_kernel, gpu_profile
 from samebits.bench.peers import OnGpu
 from samebits.bench.runner import Spec
-from samebits.engine.parts import Bench
+from samebits.devices.gpu.clock import CudaClock
+from samebits.devices.gpu.opencl import OpenCL
+from samebits.devices.gpu.opencl import devices as opencl_devices
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
-from samebits.gpu.clock import CudaClock
-from samebits.gpu.opencl import OpenCL
-from samebits.gpu.opencl import devices as opencl_devices
+from samebits.training.parts import Bench
 from tests.helpers import samebits_here, snapshot
 
 FAMILY, TASK = find_task("life")

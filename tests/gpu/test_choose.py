@@ -7,11 +7,12 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from samebits.engine.workers import Workers
+from samebits.devices import choose
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu import opened
+from samebits.devices.gpu.probe import promises
+from samebits.devices.gpu.problems import explained
 from samebits.errors import SamebitsError
-from samebits.gpu import choose, opened
-from samebits.gpu.probe import promises
-from samebits.gpu.problems import explained
 
 
 def test_pocl_keeps_every_promise(gpu):

@@ -8,10 +8,10 @@ import pytest
 
 import samebits
 from samebits.cli import doctor
-from samebits.engine.trainer import Trainer
+from samebits.devices.gpu import opened
+from samebits.devices.gpu.opencl import OpenCL
 from samebits.errors import DeviceError, DeviceMemoryError, SamebitsError
-from samebits.gpu import opened
-from samebits.gpu.opencl import OpenCL
+from samebits.training.trainer import Trainer
 from tests.helpers import samebits_here, snapshot, weights_line
 
 TINY = {"preset": "small", "workers": 1, "batch_size": 2, "log_every": 3, "checkpoint_every": 2, "eval_every": 4}
@@ -137,7 +137,7 @@ def test_a_device_that_disappears_leaves_the_last_checkpoint(tmp_path, monkeypat
 
 def test_a_kernel_that_does_not_compile_leaves_its_log(tmp_path, monkeypatch):
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("samebits.gpu.dialect.read", lambda *files: "KERNEL void probe(int x) { no such thing }")
+    monkeypatch.setattr("samebits.devices.gpu.dialect.read", lambda *files: "KERNEL void probe(int x) { broken }")
     done = samebits_here("train", "life", *WORDS, "--device", "opencl", "--out", "run", cwd=tmp_path)
     assert done.returncode == 2
     log = tmp_path / "cache/gpu-compiler.log"

@@ -3,13 +3,13 @@
 import pytest
 
 from samebits.config import override
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu import probe
+from samebits.devices.gpu.cuda import OPTIONS
+from samebits.devices.gpu.dialect import for_cuda, read
+from samebits.devices.gpu.opened import OpenedGpu
 from samebits.families import find_preset, find_task
-from samebits.gpu import probe
-from samebits.gpu.cuda import OPTIONS
-from samebits.gpu.dialect import for_cuda, read
-from samebits.gpu.opened import OpenedGpu
+from samebits.training.trainer import Trainer, resolve
 from tests.gpu.nvrtc import compiled
 
 pytestmark = pytest.mark.cuda

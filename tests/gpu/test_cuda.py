@@ -5,8 +5,8 @@ import os
 import pytest
 
 import samebits
+from samebits.devices import choose
 from samebits.errors import DeviceError, DeviceMemoryError
-from samebits.gpu import choose
 from tests.gpu import search
 from tests.gpu.conftest import STAND_IN
 from tests.gpu.test_commands import TINY, WORDS, KilledError, killed_after
@@ -62,7 +62,7 @@ def test_verify_and_doctor_in_a_process_of_their_own(tmp_path):
 
 
 def test_profile_has_the_time_of_every_kernel(tmp_path, monkeypatch):
-    monkeypatch.setattr("samebits.gpu.clock.FILLER", 1 << 10)
+    monkeypatch.setattr("samebits.devices.gpu.clock.FILLER", 1 << 10)
     done = samebits_here("profile", "life", "--preset", "small", "--steps", 2, "--device", "cuda", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "backward_step" in done.stdout
@@ -103,7 +103,7 @@ def test_a_device_that_disappears_leaves_the_last_checkpoint(cupy, tmp_path, mon
 
 def test_a_kernel_that_does_not_compile_leaves_its_log(tmp_path, monkeypatch):
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("samebits.gpu.dialect.read", lambda *files: "KERNEL void probe(int x) { no such thing }")
+    monkeypatch.setattr("samebits.devices.gpu.dialect.read", lambda *files: "KERNEL void probe(int x) { broken }")
     done = samebits_here("train", "life", *WORDS, "--device", "cuda", "--out", "run", cwd=tmp_path)
     assert done.returncode == 2
     assert "a kernel does not compile for a CPU that plays an NVIDIA GPU" in done.stderr

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.merge import Node, TreeSum
-from samebits.engine.optim import AdamW
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.optimizer import AdamW
+from samebits.devices.cpu.tree import Node, TreeSum
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.gpu.dialect import for_opencl, parameters
 from samebits.families import find_preset
-from samebits.gpu.dialect import for_opencl, parameters
 
 
 @pytest.fixture(scope="module")

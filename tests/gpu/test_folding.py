@@ -2,9 +2,9 @@
 
 import pytest
 
+from samebits.devices.gpu import products
+from samebits.devices.gpu.products import levels_for
 from samebits.families.gpt import gpu as transformer
-from samebits.gpu import products
-from samebits.gpu.products import levels_for
 from tests.gpu.training import check_bits
 
 TINY = {"data": "generated", "dropout": 0.0, "width": 12, "heads": 2, "layers": 1, "context": 7, "unit_samples": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.gpu import products
+from samebits.devices.gpu import products
 from tests.gpu.training import check_bits
 
 GENERATED = {"data": "generated"}

@@ -5,13 +5,13 @@ import pytest
 
 from samebits import GptModel, GraphModel, LogicModel, SamebitsError
 from samebits.config import override
-from samebits.engine.cluster import links_for
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families import discover, find_preset, find_task
 from samebits.families.gpt import evaluation
 from samebits.families.gpt.tokens import characters
+from samebits.groups.torchrun import links_for
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 from samebits.verify.gradients import spread_params
 from tests.ranks import on_ranks
 

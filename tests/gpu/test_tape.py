@@ -1,10 +1,11 @@
-"""What gpu/cuda.py does with streams, graphs and memory, on a CPU that plays the GPU."""
+"""What devices/gpu/cuda.py does with streams, graphs and memory, on a CPU that plays the GPU."""
 
 import numpy as np
 import pytest
 
+from samebits.devices import choose
+from samebits.devices.gpu import dialect
 from samebits.errors import DeviceError
-from samebits.gpu import choose, dialect
 
 pytestmark = pytest.mark.cuda
 TEXT = """
@@ -81,7 +82,7 @@ def test_memory_that_waits_to_be_read_is_written_to_later(device, kernels):
 
 
 def test_a_graph_that_was_dropped_is_made_again(device, kernels, monkeypatch):
-    monkeypatch.setattr("samebits.gpu.cuda.GRAPHS", 1)
+    monkeypatch.setattr("samebits.devices.gpu.cuda.GRAPHS", 1)
     x, y = numbers(device, 0), numbers(device, 1)
     for key in "abab":
         device.replay(key, lambda: device.post(kernels["add"], 2, 32, x, y, SIZE))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from samebits.config import override
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families import find_preset, find_task
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 
 
 def trained(family, config, device):

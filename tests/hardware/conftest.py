@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.families.logic_ca import minimise
+from samebits.families.logic_ca.circuits import minimise
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from samebits.config import override
 from samebits.families import find_preset
+from samebits.families.logic_ca.circuits.export import smaller_circuit
 from samebits.families.logic_ca.config import gate_count
-from samebits.families.logic_ca.export import smaller_circuit
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.wiring import wires
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from samebits import api
-from samebits.engine.params import views, weights_hash
 from samebits.families import find_preset
 from samebits.families.logic_ca.config import gate_count
 from samebits.hardware import fpga, tools
 from samebits.hardware.formats import FORMATS
+from samebits.training.params import views, weights_hash
 from tests.forge import forge
 from tests.hardware.models import GATES
 from tests.helpers import samebits_here, snapshot
@@ -69,7 +69,7 @@ def test_a_grid_comes_with_a_bench_and_is_proved_as_written(life, tmp_path):
 
 
 def test_a_large_grid_is_proved_in_small_and_says_so(life, tmp_path, monkeypatch):
-    monkeypatch.setattr("samebits.families.logic_ca.export.LARGEST_GRID_PROOF", 100)
+    monkeypatch.setattr("samebits.families.logic_ca.circuits.export.LARGEST_GRID_PROOF", 100)
     done = samebits_here("export", life, "--grid", "8x9", "--out", tmp_path, cwd=tmp_path)
     assert "life_grid.v, written for 4×5 cells instead of 8×9" in done.stdout
 
@@ -169,7 +169,7 @@ def test_a_grid_that_does_not_fit_names_the_largest_that_does(life, tmp_path, mo
     def wheel(module, function, words, folder, log):
         return 0, f"Info: \t         ICESTORM_LC: {14 * sizes[-1]:>7}/   7680    99%\n"
 
-    monkeypatch.setattr("samebits.families.logic_ca.on_fpga.require", lambda *names: None)
+    monkeypatch.setattr("samebits.families.logic_ca.circuits.on_fpga.require", lambda *names: None)
     monkeypatch.setattr(fpga, "yosys", yosys)
     monkeypatch.setattr(fpga, "wheel", wheel)
     done = samebits_here("circuit", life, "--fpga", "ice40-hx8k", "--grid", "40x40", cwd=tmp_path)

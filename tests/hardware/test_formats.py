@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import export
-from samebits.families.logic_ca.circuit import cone, evaluate, kept_channels
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.circuit import cone, evaluate, kept_channels
+from samebits.families.logic_ca.circuits.proving import network_of, prove_cell, prove_circuit
+from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.families.logic_ca.config import gate_count
-from samebits.families.logic_ca.proving import network_of, prove_cell, prove_circuit
-from samebits.families.logic_ca.pruning import prune
 from samebits.hardware import network as networks
 from samebits.hardware.cell import next_name, port_name
 from samebits.hardware.formats import FORMATS

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from samebits.families.logic_ca import export
-from samebits.families.logic_ca.proving import prove_grid
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.proving import prove_grid
 from samebits.hardware import tools
 from samebits.hardware.proof import NotEqualError
 from samebits.hardware.readers import aiger, verilog

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from samebits.families.logic_ca import minimise as minimising
-from samebits.families.logic_ca.circuit import DROPPED, equivalent, kept_channels
-from samebits.families.logic_ca.minimise import least_gates, minimise, usual
-from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.circuits import minimise as minimising
+from samebits.families.logic_ca.circuits.circuit import DROPPED, equivalent, kept_channels
+from samebits.families.logic_ca.circuits.minimise import least_gates, minimise, usual
+from samebits.families.logic_ca.circuits.pruning import prune
 from tests.families.logic_ca.test_circuit import assert_same, random_circuit
 from tests.hardware.models import learned
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import export
-from samebits.families.logic_ca.page import automaton_of, page_of
-from samebits.families.logic_ca.proving import prove_cell
-from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.page import automaton_of, page_of
+from samebits.families.logic_ca.circuits.proving import prove_cell
+from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.hardware.network import Network, same_gates
 from samebits.hardware.proof import NotEqualError
 from samebits.hardware.readers import html as reader

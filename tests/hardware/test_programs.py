@@ -5,9 +5,10 @@ import pytest
 
 from samebits.config import override
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import export, measure_hardware
+from samebits.families.logic_ca import measure_hardware
+from samebits.families.logic_ca.circuits import export
+from samebits.families.logic_ca.circuits.on_fpga import fpga
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.on_fpga import fpga
 from samebits.hardware import programs
 from samebits.hardware.writers import bench
 from tests.hardware.models import drawn, learned, smaller

@@ -15,8 +15,8 @@ from samebits import api
 from samebits.bench.profile import profile
 from samebits.bench.records import new_record, write_record
 from samebits.bench.step_model import Network, Work, predict
-from samebits.engine.cores import available_cores
-from samebits.engine.trainer import resolve
+from samebits.compiler.cores import available_cores
+from samebits.training.trainer import resolve
 from samebits.verify.ranks import Request
 from tests.helpers import TIMEOUT
 from tests.network.machines import Machines, ended

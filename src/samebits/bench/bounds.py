@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from samebits.arithmetic.arrays import Array, aligned
+from samebits.compiler.jit import kernel
 from samebits.config import TrainConfig
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Family
-from samebits.engine.jit import kernel
+from samebits.training.contract import Family
 
 L2_DEFAULT = 1 << 20
 STACK_BYTES = 1 << 19  # operands of small products stay in cache, as they do in a kernel that has just made them

@@ -22,13 +22,13 @@ from samebits.bench import bounds
 from samebits.bench.cases import OURS, ROUNDS, Row, compared
 from samebits.bench.peers import missing
 from samebits.bench.runner import Spec
+from samebits.compiler.cores import available_cores
 from samebits.config import TrainConfig, override
-from samebits.engine.cores import available_cores
-from samebits.engine.family import Family, Task
-from samebits.engine.parts import Peer
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.training.contract import Family, Task
+from samebits.training.parts import Peer
+from samebits.training.trainer import Trainer, resolve
 from samebits.verify.bits import compare
 from samebits.verify.gradients import TOLERANCE, finite_difference_error
 

@@ -12,12 +12,12 @@ from samebits.bench.contest import Note
 from samebits.bench.on_gpu import describe, ours_on_gpu
 from samebits.bench.runner import Running, take_turn
 from samebits.config import TrainConfig, override
-from samebits.engine.device import Device
-from samebits.engine.family import Family
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
+from samebits.training.contract import Family
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 
 NAME = "devices"  # as `samebits bench` knows it
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -10,9 +10,9 @@ from samebits.bench.cases import OURS, ROUNDS, Row, compared
 from samebits.bench.contest import Note, open_field
 from samebits.bench.on_gpu import bound_on
 from samebits.config import TrainConfig
-from samebits.engine.family import Family
-from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
+from samebits.training.contract import Family
+from samebits.training.trainer import resolve
 
 FIRST_STEPS = 6  # whose losses and weights are compared: peers capture a step after three, ours when one comes again
 

@@ -9,9 +9,9 @@ from typing import Any
 from samebits.bench.on_gpu import Bound, bound_on, describe, ours_on_gpu
 from samebits.bench.runner import Running, take_turn
 from samebits.config import TrainConfig
-from samebits.engine.family import Family
-from samebits.engine.trainer import Trainer, resolve
-from samebits.gpu.choose import device_for
+from samebits.devices.choose import device_for
+from samebits.training.contract import Family
+from samebits.training.trainer import Trainer, resolve
 
 WARM_UP = 3
 TIMED_STEPS = 10  # kernel by kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from samebits.bench.cases import OURS, ROUNDS, Row
 from samebits.bench.contest import Contestant, Note, open_field
 from samebits.config import TrainConfig
-from samebits.engine.family import Family
 from samebits.errors import SamebitsError
+from samebits.training.contract import Family
 
 
 def compare_groups(

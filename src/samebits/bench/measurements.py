@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from samebits.bench.devices import NAME
-from samebits.engine.family import Family
-from samebits.engine.parts import Measurement
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover
+from samebits.training.contract import Family
+from samebits.training.parts import Measurement
 
 DISTANCES = Measurement(
     "exact graph edit distances beside networkx; tables of them by worker count", "samebits.bench.distances:distances"

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from samebits.bench.peers import OnGpu
 from samebits.config import TrainConfig
-from samebits.engine.family import Family, parameter_count
-from samebits.engine.trainer import Trainer
+from samebits.devices.choose import backend_of
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import backend_of
+from samebits.training.contract import Family, parameter_count
+from samebits.training.trainer import Trainer
 
 DRIVER = Path("/proc/driver/nvidia/version")
 MOVED = 24  # bytes a parameter: it and its two moments are read and written, whatever the model

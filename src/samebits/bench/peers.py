@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch, Constants
-from samebits.engine.parts import Peer
+from samebits.arithmetic.arrays import Array
+from samebits.training.contract import Batch, Constants
+from samebits.training.parts import Peer
 
 
 class Problem(NamedTuple):

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from samebits.compiler.jit import kernel
 from samebits.config import TrainConfig
-from samebits.engine.exchange import Links
-from samebits.engine.family import Batch, Family
-from samebits.engine.jit import kernel
-from samebits.engine.sync import BACKWARD, FORWARD, WAITING, ticks
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.sync import BACKWARD, FORWARD, WAITING, ticks
+from samebits.devices.cpu.workers import Workers
+from samebits.groups.exchange import Links
+from samebits.training.contract import Batch, Family
+from samebits.training.trainer import Trainer, resolve
 
 WARM_UP = 3
 PARTS = {"fold_worker": "merge", "root_worker": "merge", "optimise_worker": "optimiser"}  # and those of the family

@@ -22,9 +22,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from samebits.engine.runfolder import made_with
 from samebits.errors import SamebitsError
 from samebits.families import discover
+from samebits.runs.runfolder import made_with
 
 RESULTS = Path("benchmarks/results")
 ARCHIVE = Path("benchmarks/archive")

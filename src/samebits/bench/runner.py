@@ -22,20 +22,20 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench import bounds
 from samebits.bench.on_gpu import cuda_name, describe, ours_on_gpu
 from samebits.bench.peers import OnGpu, Problem
 from samebits.bench.profile import peak_megabytes
 from samebits.config import build
-from samebits.engine.arrays import Array
-from samebits.engine.cluster import joined, launched
-from samebits.engine.exchange import Links
-from samebits.engine.optim import Plateau, learning_rate
-from samebits.engine.params import views, weights_hash
-from samebits.engine.trainer import Trainer, resolve
+from samebits.devices.choose import device_for
 from samebits.errors import GroupLostError
 from samebits.families import discover
-from samebits.gpu.choose import device_for
+from samebits.groups.exchange import Links
+from samebits.groups.torchrun import joined, launched
+from samebits.training.params import views, weights_hash
+from samebits.training.schedule import Plateau, learning_rate
+from samebits.training.trainer import Trainer, resolve
 
 BLOCK_SECONDS = 0.03
 
@@ -117,7 +117,7 @@ def _limit_threads(spec: Spec) -> None:
     if (spec.module or "").endswith("torch") or spec.deterministic:
         import torch
 
-        # As samebits does, and before the pool starts, so that its threads take the mode over: see engine/modes.py.
+        # As samebits does (devices/cpu/modes.py), and before the pool starts, so that its threads inherit the mode.
         torch.set_flush_denormal(True)
         torch.set_num_threads(spec.threads)
         torch.use_deterministic_algorithms(spec.deterministic)

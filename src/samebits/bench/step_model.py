@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samebits.engine.shares import shares, tree_nodes
+from samebits.arithmetic.tree import tree_nodes
+from samebits.groups.shares import shares
 
 ROUNDS = 3  # in which everybody sends to everybody
 CROSSINGS = 3  # of the link by a message: may I, yes, here it is

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import OnGpu, Problem, Stepper
 from samebits.bench.torch_peers import clip
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
+from samebits.training.contract import Batch
 
 WARM_UP = 3  # steps that are not captured
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from samebits.bench.peers import Problem
-from samebits.engine.family import Batch
+from samebits.training.contract import Batch
 
 
 def optimise(

@@ -31,12 +31,12 @@ from samebits.cli import (
 from samebits.cli.examples import epilog
 from samebits.cli.terminal import echo, say
 from samebits.cli.waiting import notice
-from samebits.engine.aside import watched_by
-from samebits.engine.cluster import rank_and_size
-from samebits.engine.kernel_cache import CacheWarning
-from samebits.engine.runfolder import made_with
-from samebits.engine.train import GroupWarning
+from samebits.compiler.compile_workers import watched_by
+from samebits.compiler.kernel_cache import CacheWarning
 from samebits.errors import SamebitsError
+from samebits.groups.torchrun import rank_and_size
+from samebits.runs.loop import GroupWarning
+from samebits.runs.runfolder import made_with
 
 app = typer.Typer(
     name="samebits",

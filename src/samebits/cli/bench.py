@@ -28,11 +28,11 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
-from samebits.engine.cores import available_cores
-from samebits.engine.parts import find
+from samebits.compiler.cores import available_cores
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
 from samebits.report.benchmarks import plot_bench
+from samebits.training.parts import find
 
 PLOTS = Path("benchmarks/plots")
 STEPS = 50

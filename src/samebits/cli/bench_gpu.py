@@ -17,10 +17,10 @@ from samebits.bench.records import new_record, write_record
 from samebits.checks import refuse
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo, say
-from samebits.engine.cores import available_cores
+from samebits.compiler.cores import available_cores
+from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_task
-from samebits.gpu.choose import device_for
 
 LARGEST = 65_536  # batch
 

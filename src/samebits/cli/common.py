@@ -19,12 +19,12 @@ from rich.table import Column, Table
 from samebits.cli.terminal import say
 from samebits.cli.waiting import shown as shown_now
 from samebits.config import TrainConfig, parse_setting
-from samebits.engine.cluster import rank_and_size
-from samebits.engine.device import Device
-from samebits.engine.family import Family
-from samebits.engine.pool import worker_count
+from samebits.devices.cpu.pool import worker_count
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
+from samebits.groups.torchrun import rank_and_size
 from samebits.printing import printable
+from samebits.training.contract import Family
 
 TaskName = Annotated[str, typer.Argument(help="what to train; see: samebits tasks", metavar="TASK")]
 RunPath = Annotated[Path, typer.Argument(help="a run folder that samebits train made", metavar="DIR")]

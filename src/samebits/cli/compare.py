@@ -9,13 +9,13 @@ import numpy as np
 import typer
 
 from samebits import api
+from samebits.arithmetic.arrays import Array
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo, say
-from samebits.engine.arrays import Array
-from samebits.engine.runfolder import METRICS, RunFolder
 from samebits.errors import SamebitsError, nearest
 from samebits.report.comparison import plot_runs
 from samebits.report.plots import read_columns
+from samebits.runs.runfolder import METRICS, RunFolder
 
 
 def compare(

@@ -11,13 +11,13 @@ from samebits.bench.records import physical_cores
 from samebits.bits import BITS, published
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo
-from samebits.engine.cache_folder import refused
-from samebits.engine.kernel_cache import KEPT_IN
-from samebits.engine.runfolder import made_with
-from samebits.engine.workers import Workers
+from samebits.compiler.cache_folder import refused
+from samebits.compiler.kernel_cache import KEPT_IN
+from samebits.devices.choose import every_gpu, open_gpu
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import built_in, discover
-from samebits.gpu.choose import every_gpu, open_gpu
+from samebits.runs.runfolder import made_with
 from samebits.verify import canary
 from samebits.verify.bits import compare
 

@@ -22,14 +22,14 @@ from samebits.cli.common import (
     print_table,
 )
 from samebits.cli.terminal import echo
-from samebits.engine.device import Device
-from samebits.engine.parts import Report
-from samebits.engine.runfolder import METRICS, RunFolder
-from samebits.engine.train import latest_weights
-from samebits.engine.trainer import kernels_for
+from samebits.devices.choose import device_for
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import device_for
 from samebits.report.plots import Line, plot_curves, plot_lines, read_columns
+from samebits.runs.loop import latest_weights
+from samebits.runs.runfolder import METRICS, RunFolder
+from samebits.training.parts import Report
+from samebits.training.trainer import kernels_for
 
 
 def evaluate(

@@ -8,9 +8,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from samebits.checks import whole
-from samebits.engine.cluster import launched
-from samebits.engine.launcher import run_group
 from samebits.errors import SamebitsError
+from samebits.groups.launcher import run_group
+from samebits.groups.torchrun import launched
 
 MOST = 1024
 

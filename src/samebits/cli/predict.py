@@ -9,9 +9,9 @@ import typer
 from samebits import api
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, computed_by
 from samebits.cli.terminal import echo
-from samebits.engine.trainer import kernels_for
+from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import device_for
+from samebits.training.trainer import kernels_for
 
 
 def predict(

@@ -25,7 +25,7 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import ProcessesOption, process_count
 from samebits.cli.terminal import echo, say
-from samebits.engine.pool import worker_count
+from samebits.devices.cpu.pool import worker_count
 from samebits.errors import SamebitsError
 from samebits.verify.ranks import Request, ask
 

@@ -23,8 +23,8 @@ from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.sweep import train_sweep
 from samebits.cli.terminal import echo, say
 from samebits.cli.train import finish, interrupts
-from samebits.engine.cluster import launched
 from samebits.errors import SamebitsError
+from samebits.groups.torchrun import launched
 from samebits.progress import with_samples
 from samebits.sweeping import SWEEP, reopen
 

@@ -18,9 +18,9 @@ from samebits.cli.common import (
     computed_by,
 )
 from samebits.cli.terminal import echo, say
-from samebits.engine.trainer import kernels_for
+from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import device_for
+from samebits.training.trainer import kernels_for
 
 
 def sample(

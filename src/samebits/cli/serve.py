@@ -16,7 +16,7 @@ from samebits import checks
 from samebits.api import RUNS
 from samebits.cli.common import WorkerOption
 from samebits.cli.terminal import counted, echo, say
-from samebits.engine.pool import worker_count
+from samebits.devices.cpu.pool import worker_count
 from samebits.errors import SamebitsError
 
 LEAST_KEY = 8  # characters

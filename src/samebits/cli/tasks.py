@@ -8,8 +8,8 @@ import typer
 
 from samebits.cli.common import console, print_table
 from samebits.cli.terminal import echo
-from samebits.engine.family import Family, Task, parameter_count
 from samebits.families import discover, find_task
+from samebits.training.contract import Family, Task, parameter_count
 
 SMALL = "tiny and short: shows that all works here, learns little"
 NARROW = 80  # columns that a line has to fit

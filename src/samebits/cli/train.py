@@ -29,14 +29,14 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo, say
-from samebits.engine.cluster import launched, rank_and_size
-from samebits.engine.family import Family
-from samebits.engine.runfolder import METRICS
-from samebits.engine.train import Interrupts
 from samebits.errors import SamebitsError
 from samebits.families import find_task
+from samebits.groups.torchrun import launched, rank_and_size
 from samebits.progress import with_samples
 from samebits.report.plots import plot_losses, read_columns
+from samebits.runs.loop import Interrupts
+from samebits.runs.runfolder import METRICS
+from samebits.training.contract import Family
 
 
 def train(

@@ -22,12 +22,12 @@ from samebits.cli.common import (
 )
 from samebits.cli.launch import process_count
 from samebits.cli.terminal import echo, say
-from samebits.engine.cores import available_cores
-from samebits.engine.runfolder import cpu_name
-from samebits.engine.trainer import resolve
+from samebits.compiler.cores import available_cores
+from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
 from samebits.families import find_task
-from samebits.gpu.choose import device_for
+from samebits.runs.runfolder import cpu_name
+from samebits.training.trainer import resolve
 from samebits.verify.bits import compare, trained_hashes
 from samebits.verify.canary import canary
 from samebits.verify.cpus import TYPES, Case, collect, computed, every_case, start, usable

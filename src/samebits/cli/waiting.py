@@ -15,9 +15,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from samebits.cli.terminal import say
-from samebits.engine.aside import Progress
-from samebits.engine.cache_folder import refused
-from samebits.engine.kernel_cache import KEPT_IN
+from samebits.compiler.cache_folder import refused
+from samebits.compiler.compile_workers import Progress
+from samebits.compiler.kernel_cache import KEPT_IN
 
 shown: list[Any] = []  # bars and tables on the terminal: they make way, for two would write over each other
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.compiler.jit import kernel
 from samebits.distance.costs import Costs, as_costs, prices
 from samebits.distance.graphs import coded, node_names
 from samebits.distance.problem import TOLERANCE, Problem, build, improve, permutation_cost
 from samebits.distance.result import EditDistance, mapping_of
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
 
 MOST_NODES = 1000  # a cost for every pair of nodes, and an assignment in cubic time: about a second
 EFFORT = 2_000_000  # terms of the local search: 10 to 20 ms

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import array, real, refuse
-from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.printing import shown
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.compiler.jit import kernel
 from samebits.distance.costs import Prices
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
 
 TOLERANCE = 1e-9  # relative: sums of costs nearer than this are equal
 

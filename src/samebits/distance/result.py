@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from samebits.arithmetic.arrays import Array
 from samebits.distance.problem import Problem
-from samebits.engine.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.compiler.jit import kernel
 from samebits.distance.assignment import assign, count_edge, edge_counts, rounded_up, star
 from samebits.distance.costs import Prices
 from samebits.distance.problem import TOLERANCE, Problem, build, improve, permutation_cost
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
 
 EFFORT = 100_000  # terms of the first local search: 1 ms, so that a short time-out is honoured
 

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import refuse, row
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import claim
+from samebits.devices.cpu.workers import Workers, workers_for
 from samebits.distance.costs import Costs, Prices, as_costs, prices, symmetric
 from samebits.distance.exact import LONG_SLICE, MOST_NODES, TOO_LARGE, check_budget, load
 from samebits.distance.graphs import coded
 from samebits.distance.problem import Problem
 from samebits.distance.search import NODES, UPPER, Search, proceed, proven, start
 from samebits.distance.trees import SLICE, Comparison, coded_tree, compare_keys, comparison
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
-from samebits.engine.sync import claim
-from samebits.engine.workers import Workers, workers_for
 from samebits.errors import SamebitsError
 
 KINDS = ("graph", "tree")

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import array
+from samebits.compiler.jit import kernel
 from samebits.distance.costs import Costs, as_costs, prices
 from samebits.distance.graphs import as_tree, check_size, codes_of, label_row
 from samebits.distance.problem import substitution
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
 from samebits.errors import SamebitsError
 
 MOST_NODES = 2000  # three tables of n × m float64: 96 MB

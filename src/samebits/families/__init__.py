@@ -8,11 +8,11 @@ import pkgutil
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from samebits.compiler.kernel_cache import FAMILIES
 from samebits.config import TrainConfig
-from samebits.engine.family import Family, Task
-from samebits.engine.kernel_cache import FAMILIES
 from samebits.errors import SamebitsError, nearest
 from samebits.printing import shown
+from samebits.training.contract import Family, Task
 
 
 @cache
@@ -50,8 +50,8 @@ def _load(entry: EntryPoint) -> Family:
         ) from error
     if not isinstance(family, Family):
         raise SamebitsError(
-            f"the entry point {entry.value} is a {type(family).__name__}; it must be a samebits.engine.family.Family; "
-            "update its package or uninstall it"
+            f"the entry point {entry.value} is a {type(family).__name__}; it must be a "
+            "samebits.training.contract.Family; update its package or uninstall it"
         )
     return family
 

@@ -14,7 +14,7 @@ PERIODIC, ZEROS = "periodic", "zeros"
 class Scene:
     """What a page that plays the automaton must know besides its cell: how our own rollout begins, and who fires.
 
-    Random numbers are Philox words (engine/rng.py) of the seed; a draw is purpose and extra, the rest of its key.
+    Random numbers are Philox words (arithmetic/rng.py) of the seed; a draw is purpose and extra, the rest of its key.
     """
 
     size: tuple[int, int]  # height and width of the grid to begin with

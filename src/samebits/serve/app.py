@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 from samebits.errors import SamebitsError
 from samebits.families.gpt.model import GptModel
 from samebits.families.graph.model import GraphModel
+from samebits.families.logic_ca.circuits.page import automaton_of
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.page import automaton_of
 from samebits.serve import openai
 from samebits.serve.batcher import Batcher
 from samebits.serve.details import details, rewritten

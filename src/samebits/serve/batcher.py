@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.pool import worker_count
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array
+from samebits.devices.cpu.pool import worker_count
+from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.batching import NONE, Batch, place_bytes
 from samebits.families.gpt.decoding import Draw
 from samebits.families.gpt.model import GptModel

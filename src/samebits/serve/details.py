@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from samebits import api
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.family import parameter_count
-from samebits.engine.runfolder import CONFIG, RunFolder
 from samebits.errors import SamebitsError
 from samebits.families.graph.expressions import Tree, text_of
 from samebits.families.graph.grammar import fits
@@ -17,7 +14,10 @@ from samebits.families.graph.model import GraphModel, Rewriting
 from samebits.families.graph.series import make_series, teacher
 from samebits.families.graph.verbs import judged
 from samebits.report.graphs import places
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.runfolder import CONFIG, RunFolder
 from samebits.serve.runs import Summary, pictures
+from samebits.training.contract import parameter_count
 
 MOST_EXPRESSION = 10_000  # characters
 EXAMPLES = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.errors import SamebitsError
 
 BUCKETS = 1024  # at most, and even: two points each

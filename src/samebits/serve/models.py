@@ -10,10 +10,10 @@ from threading import Lock
 from typing import Any
 
 from samebits import api
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.params import weights_hash
-from samebits.engine.record import STATE
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.record import STATE
 from samebits.serve.runs import Library, stamp
+from samebits.training.params import weights_hash
 
 KEPT = 8  # models in memory
 AT = "@"  # between a run and a checkpoint: gpt-1@best, gpt-1@500

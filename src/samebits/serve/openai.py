@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samebits.config import problems
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt.sampling import Settings, prompt_tokens
 from samebits.serve.batcher import Batcher, Text, Written

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bits import BITS
-from samebits.engine import checkpoint as checkpoints
-from samebits.engine.record import folder_name, read_record
-from samebits.engine.runfolder import CONFIG, LOCK, METRICS, RunFolder
 from samebits.errors import SamebitsError
 from samebits.families import discover
+from samebits.runs import checkpoint as checkpoints
+from samebits.runs.record import folder_name, read_record
+from samebits.runs.runfolder import CONFIG, LOCK, METRICS, RunFolder
 from samebits.serve.metrics import last_row, plain
 
 DEEPEST = 4  # levels of folders below the ones given

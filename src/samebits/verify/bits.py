@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from samebits.config import TrainConfig
-from samebits.engine.device import Device
-from samebits.engine.exchange import Links
-from samebits.engine.family import Family
-from samebits.engine.params import weights_hash
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device
+from samebits.groups.exchange import Links
+from samebits.training.contract import Family
+from samebits.training.params import weights_hash
+from samebits.training.trainer import Trainer, resolve
 
 
 def trained_hashes(

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from samebits.arithmetic import elementary, gemm, rng
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import dot, exp, largest, total, wide_squares
+from samebits.arithmetic.softmax import softmax, softmax_backward
 from samebits.bits import BITS, FILE, published
+from samebits.compiler.jit import kernel
 from samebits.config import override
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device
 from samebits.distance import Graph, bounds, graph_edit_distance
-from samebits.engine import elementary, gemm, rng
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.family import Family
-from samebits.engine.jit import kernel
-from samebits.engine.optim import Plateau, learning_rate
-from samebits.engine.simd import dot, exp, largest, total, wide_squares
-from samebits.engine.softmax import softmax, softmax_backward
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
 from samebits.families import built_in, discover
+from samebits.training.contract import Family
+from samebits.training.schedule import Plateau, learning_rate
+from samebits.training.trainer import resolve
 from samebits.verify.bits import trained_hashes
 
 STEPS, WORKERS = 3, 2

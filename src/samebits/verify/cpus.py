@@ -19,11 +19,11 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from samebits import api
-from samebits.engine.cache_folder import cache_bases
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
+from samebits.compiler.cache_folder import cache_bases
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError, nearest
 from samebits.families import discover
+from samebits.training.trainer import resolve
 from samebits.verify.bits import trained_hashes
 from samebits.verify.canary import canary, names
 

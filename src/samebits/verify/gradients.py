@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.config import TrainConfig
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch, Constants, Family
-from samebits.engine.params import spans
-from samebits.engine.trainer import Trainer
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.training.contract import Batch, Constants, Family
+from samebits.training.params import spans
+from samebits.training.trainer import Trainer
 
 # Rounding spoils a small step where the loss is large and its slope small, curvature a large one: the better of both
 # counts. A wrong gradient agrees with neither.

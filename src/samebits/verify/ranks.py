@@ -14,11 +14,11 @@ from typing import Any
 
 from samebits import api
 from samebits.bench.profile import profile
-from samebits.engine.cluster import joined, links_for
-from samebits.engine.launcher import run_group
-from samebits.engine.trainer import resolve
+from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
-from samebits.gpu.choose import device_for
+from samebits.groups.launcher import run_group
+from samebits.groups.torchrun import joined, links_for
+from samebits.training.trainer import resolve
 from samebits.verify.bits import trained_hashes
 
 

@@ -13,7 +13,7 @@ const FIRST = 2;
 const PAGE = 65536;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Philox4x64-10, the words of samebits/engine/rng.py. JavaScript multiplies 32 bits at a time, in two halves.
+// Philox4x64-10, the words of samebits/arithmetic/rng.py. JavaScript multiplies 32 bits at a time, in two halves.
 
 const MULTIPLIERS = [[0xd2e7470e, 0xe14c6c93], [0xca5a8263, 0x95121157]]; // upper and lower half
 const WEYL = [0x9e3779b97f4a7c15n, 0xbb67ae8584caa73bn];

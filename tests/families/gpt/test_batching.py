@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.batching import NONE, Batch
 from samebits.families.gpt.sampling import Decoder, Settings
 from tests.families.gpt.test_sampling import make

@@ -13,9 +13,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import samebits
-from samebits.engine import rng
-from samebits.engine.cache_folder import TAG
-from samebits.engine.rng import Purpose
+from samebits.arithmetic import rng
+from samebits.arithmetic.rng import Purpose
+from samebits.compiler.cache_folder import TAG
 from samebits.errors import SamebitsError
 from samebits.families.gpt import data, text
 
@@ -309,7 +309,7 @@ def test_without_any_cache_folder_everything_works(folder, count, tmp_path, monk
     for name in ("SAMEBITS_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(blocked))
     monkeypatch.setattr(tempfile, "tempdir", str(blocked))
-    monkeypatch.setattr("samebits.engine.cache_folder.refused", [])  # else others would tell of it
+    monkeypatch.setattr("samebits.compiler.cache_folder.refused", [])  # else others would tell of it
     config = config_of(data=str(folder))
     same(data.load(config), data.load(config))
     assert len(count) == 2

@@ -12,7 +12,7 @@ import pytest
 
 import samebits as api
 from samebits.config import override
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt import data, evaluation, transformer
 from samebits.families.gpt.family import products
 from samebits.families.gpt.model import GptModel

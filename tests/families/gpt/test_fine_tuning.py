@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from samebits import api
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.training.trainer import Trainer, resolve
 from tests.families.gpt.conftest import SMALL, WORDS
 from tests.helpers import samebits_here, sets, snapshot, weights_line
 

@@ -1,11 +1,11 @@
-"""Long sums of decoding and attention: panels of 512 terms, each one chain, added in order, as in engine/gemm.py."""
+"""Long sums of decoding and attention: panels of 512 terms, each one chain, added in order (arithmetic/gemm.py)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from samebits.engine.gemm import DEPTH, ROWS, multiply, panel_size
+from samebits.arithmetic.gemm import DEPTH, ROWS, multiply, panel_size
 from samebits.families.gpt.attention import gather_columns, gather_rows, padded
 from samebits.families.gpt.decoding import times
 from tests import naive

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import samebits as api
+from samebits.arithmetic import rng
 from samebits.config import override
-from samebits.engine import rng
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import reference
 from samebits.families.gpt.config import SAMPLE, TASKS, layout

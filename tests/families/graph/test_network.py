@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import samebits as api
 from samebits.config import override
-from samebits.engine.merge import TreeSum
-from samebits.engine.params import views
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.tree import TreeSum
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
 from samebits.families.graph import network, reference
@@ -22,6 +21,7 @@ from samebits.families.graph.edits import DELETE, Edits
 from samebits.families.graph.expressions import Tree, parse, text_of
 from samebits.families.graph.family import FAMILY
 from samebits.families.graph.model import GraphModel, step
+from samebits.training.params import views
 from samebits.verify.gradients import spread_params
 from tests.families.graph import twin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.engine.gemm import DEPTH, transposed_size
+from samebits.arithmetic.gemm import DEPTH, transposed_size
 from samebits.families.graph.products import ROWS, multiply, multiply_transposed
 from tests import naive
 

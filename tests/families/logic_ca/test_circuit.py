@@ -15,9 +15,10 @@ from samebits.cli.circuit import circuit as circuit_command
 from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
-from samebits.families.logic_ca import circuit as circuits
-from samebits.families.logic_ca import pruning, reference
-from samebits.families.logic_ca.circuit import (
+from samebits.families.logic_ca import reference
+from samebits.families.logic_ca.circuits import circuit as circuits
+from samebits.families.logic_ca.circuits import pruning
+from samebits.families.logic_ca.circuits.circuit import (
     DROPPED,
     NAMES,
     Circuit,
@@ -26,10 +27,10 @@ from samebits.families.logic_ca.circuit import (
     full_circuit,
     live_channels,
 )
-from samebits.families.logic_ca.circuit_report import circuit_verb
+from samebits.families.logic_ca.circuits.circuit_report import circuit_verb
+from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.families.logic_ca.config import gate_count
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.pruning import prune
 from samebits.families.logic_ca.wiring import wires
 from samebits.report.circuits import draw_circuit
 

@@ -5,15 +5,21 @@ import pytest
 from PIL import Image
 
 from samebits import api
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.rng import Purpose
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import data, verbs
-from samebits.families.logic_ca.experiments import Damage, Experiments, fire_grid, random_rectangles, wanted_picture
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.pictures import to_bits
+from samebits.families.logic_ca.simulation.experiments import (
+    Damage,
+    Experiments,
+    fire_grid,
+    random_rectangles,
+    wanted_picture,
+)
 from samebits.verify.gradients import spread_params
 from tests.helpers import samebits_here
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.rng import Purpose
-from samebits.engine.trainer import Trainer, resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import data, wiring
+from samebits.training.trainer import Trainer, resolve
 
 FAMILY = discover()["logic_ca"]
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.rng import Purpose
-from samebits.engine.trainer import resolve
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families import discover, find_preset, find_task
-from samebits.families.logic_ca import circuit, data, gates
+from samebits.families.logic_ca import data, gates
+from samebits.families.logic_ca.circuits import circuit
 from samebits.families.logic_ca.config import gate_count
+from samebits.training.trainer import resolve
 from samebits.verify.bits import compare
 from samebits.verify.gradients import spread_params
 

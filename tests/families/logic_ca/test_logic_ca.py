@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.config import build, override
-from samebits.engine.family import Wave
-from samebits.engine.params import views
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import data, gates, reference
@@ -19,6 +17,8 @@ from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.program import compile_program
 from samebits.families.logic_ca.tiling import neighbour_columns, of_wave, tiling
 from samebits.families.logic_ca.wiring import wires
+from samebits.training.contract import Wave
+from samebits.training.params import views
 from samebits.verify.gradients import finite_difference_error, spread_params
 
 FAMILY = discover()["logic_ca"]

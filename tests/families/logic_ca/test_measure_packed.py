@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import measure_packed

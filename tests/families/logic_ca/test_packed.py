@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
-from samebits.families.logic_ca import packed, packed_kernels, reference
-from samebits.families.logic_ca.circuit import DROPPED, Circuit, full_circuit, live_channels
+from samebits.families.logic_ca import reference
+from samebits.families.logic_ca.circuits.circuit import DROPPED, Circuit, full_circuit, live_channels
+from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.simulation import packed, packed_kernels
 from samebits.verify.gradients import spread_params
 
 FAMILY = discover()["logic_ca"]

@@ -5,10 +5,12 @@ import pytest
 
 import samebits
 from samebits.config import override
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.families import find_task
-from samebits.families.logic_ca import circuit, data, packed, repair
-from samebits.families.logic_ca.repair_kernels import Trials
+from samebits.families.logic_ca import data
+from samebits.families.logic_ca.circuits import circuit, repair
+from samebits.families.logic_ca.circuits.repair_kernels import Trials
+from samebits.families.logic_ca.simulation import packed
 from samebits.families.logic_ca.wiring import wires
 from samebits.verify.gradients import spread_params
 

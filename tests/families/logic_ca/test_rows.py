@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
-from samebits.families.logic_ca.levels import levels_of
-from samebits.families.logic_ca.passes import backward_plan
-from samebits.families.logic_ca.rows import COSTS, FIELD, Streams, Team, _words, laid_out, ordered
+from samebits.families.logic_ca.gpu.levels import levels_of
+from samebits.families.logic_ca.gpu.passes import backward_plan
+from samebits.families.logic_ca.gpu.rows import COSTS, FIELD, Streams, Team, _words, laid_out, ordered
+from samebits.training.trainer import resolve
 
 
 def test_rows_that_read_the_same_colour_are_kept_apart():

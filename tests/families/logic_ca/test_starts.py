@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from samebits.config import override
-from samebits.engine.trainer import resolve
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
 from samebits.families.logic_ca import reference, starts
 from samebits.families.logic_ca.model import LogicModel
+from samebits.training.trainer import resolve
 from samebits.verify.bits import compare
 
 FAMILY = discover()["logic_ca"]

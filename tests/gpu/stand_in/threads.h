@@ -1,4 +1,4 @@
-// A CPU that plays an NVIDIA GPU: the words of CUDA that our texts use (samebits/gpu/dialect.py). Every thread of a group is a
+// A CPU that plays an NVIDIA GPU: the words of CUDA that our texts use (samebits/devices/gpu/dialect.py). Every thread of a group is a
 // fiber, which runs until it has to wait; groups come one after the other. Where a GPU may choose, the worst is chosen: threads
 // go as far as they can before anybody else moves, in the order that is asked for; memory on the chip is full of NaNs when a
 // group begins; what is sent there arrives when it is waited for, not before. Threads that wait for each other in different

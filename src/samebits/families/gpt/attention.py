@@ -1,4 +1,4 @@
-"""Causal attention of one head of one sample, forward and backward, by tiles (engine/gemm.py).
+"""Causal attention of one head of one sample, forward and backward, by tiles (arithmetic/gemm.py).
 
 Shapes. T tokens, d numbers a head (D / heads); in scratch both are padded with zeros to whole tiles:
   R = T up to a multiple of ROWS (of a tile), C and E = T and d up to a multiple of LANES; R ≤ C
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import DEPTH, ROWS, next_width, round_up, stride, tile, tile_transposed
-from samebits.engine.jit import kernel, routine
-from samebits.engine.simd import LANES, move
-from samebits.engine.softmax import softmax, softmax_backward
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import DEPTH, ROWS, next_width, round_up, stride, tile, tile_transposed
+from samebits.arithmetic.simd import LANES, move
+from samebits.arithmetic.softmax import softmax, softmax_backward
+from samebits.compiler.jit import kernel, routine
 
 
 @kernel

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import round_up
-from samebits.engine.simd import LANES
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import round_up
+from samebits.arithmetic.simd import LANES
+from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.batching_kernels import NONE, SPAN, fill_forward, plan, scratch_size, step_worker
 from samebits.families.gpt.decoding import Draw, in_view
 from samebits.families.gpt.model import GptModel

@@ -5,7 +5,7 @@ Shapes. K places; n rows of a group, of one or several places; T context, D widt
   keys (K, L, C, D, SPAN) of what was read, a column a token, SPAN tokens together: what scores them reads in order
   values (K, L, H, T, E) by head, each d = D / H numbers up to a multiple of LANES;  logits (K, V) after the last token
   x, h, y (n, D);  qkv (n, 3D);  p, a (n, 4D)
-Every number of a product is a chain of its own row (engine/gemm.py), so a text has the bits that decoding.py gives it,
+Every number of a product is a chain of its own row (arithmetic/gemm.py), so a text has the bits of decoding.py,
 whoever shares its group. A place that must read first, a prompt or what is left in view when the context is full, reads
 GROUP tokens a step meanwhile, and holds nobody up.
 """
@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import DEPTH, ROWS, fill_panels, make_tiles, multiply_panels, next_width, round_up
-from samebits.engine.jit import kernel, routine
-from samebits.engine.simd import LANES, SUMS, fused
-from samebits.engine.softmax import softmax
-from samebits.engine.sync import claim
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import DEPTH, ROWS, fill_panels, make_tiles, multiply_panels, next_width, round_up
+from samebits.arithmetic.simd import LANES, SUMS, fused
+from samebits.arithmetic.softmax import softmax
+from samebits.compiler.jit import kernel, routine
+from samebits.devices.cpu.sync import claim
 from samebits.families.gpt.decoding import Draw, choose, times
 from samebits.families.gpt.kernels import norm_forward, square_relu_forward
 from samebits.families.gpt.weights import Sizes, carve, ends, head_panels, layer_panels, weights

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from samebits.checks import MOST
 from samebits.config import OUTSIDE_HASH, TrainConfig, override
-from samebits.engine.family import Layout, Task
 from samebits.errors import SamebitsError
+from samebits.training.contract import Layout, Task
 
 MOST_PARAMETERS = 500_000_000
 DROPOUT, SAMPLE = 7, 8  # purposes of our own draws, beside the engine's (rng.Purpose)

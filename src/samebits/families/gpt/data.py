@@ -17,16 +17,16 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array
-from samebits.engine.cache_folder import TAG, cache_bases, own_folder, read_sealed, write_sealed
-from samebits.engine.family import Batch, Constants
-from samebits.engine.rng import Purpose
-from samebits.engine.source import read_source
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.rng import Purpose
+from samebits.compiler.cache_folder import TAG, cache_bases, own_folder, read_sealed, write_sealed
 from samebits.errors import SamebitsError
 from samebits.families.gpt import text
 from samebits.families.gpt.text import Corpus
 from samebits.families.gpt.tokens import Vocabulary, characters, known_text, package, train_bpe
+from samebits.runs.init_from import read_source
+from samebits.training.contract import Batch, Constants
 
 if TYPE_CHECKING:
     from samebits.families.gpt.config import GptConfig

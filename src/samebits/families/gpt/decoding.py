@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import DEPTH, ROWS, multiply, panel_size
-from samebits.engine.jit import fragment, kernel, routine
-from samebits.engine.rng import philox
-from samebits.engine.simd import dot, exp, fused, largest, total
-from samebits.engine.softmax import softmax_row
-from samebits.engine.sync import claim
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import DEPTH, ROWS, multiply, panel_size
+from samebits.arithmetic.rng import philox
+from samebits.arithmetic.simd import dot, exp, fused, largest, total
+from samebits.arithmetic.softmax import softmax_row
+from samebits.compiler.jit import fragment, kernel, routine
+from samebits.devices.cpu.sync import claim
 from samebits.families.gpt.config import SAMPLE
 from samebits.families.gpt.kernels import norm_forward, square_relu_forward
 from samebits.families.gpt.weights import Sizes, carve, ends, weights

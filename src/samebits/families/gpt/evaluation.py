@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.elementary import LN2, exp, log
 from samebits.checks import refuse
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device, Vector
-from samebits.engine.elementary import LN2, exp, log
-from samebits.engine.family import Batch, Constants, Wave
-from samebits.engine.parts import Report
-from samebits.engine.reduction import Reduction
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device, Vector
 from samebits.errors import SamebitsError
 from samebits.families.gpt import gpu, transformer
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.data import Text, evaluation, load, part, side_by_side
 from samebits.families.gpt.text import read as read_text
 from samebits.families.gpt.tokens import known_text, said
+from samebits.training.contract import Batch, Constants, Wave
+from samebits.training.parts import Report
+from samebits.training.reduction import Reduction
 
 if TYPE_CHECKING:
     from samebits.families.gpt.model import GptModel

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array, aligned
+from samebits.arithmetic.elementary import normal
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine import rng
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.elementary import normal
-from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
-from samebits.engine.params import spans, views
-from samebits.engine.parts import Bench, Measurement, Peer
-from samebits.engine.rng import Purpose
-from samebits.engine.source import read_source
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt import data, evaluation, gpu, reference, transformer, verbs
 from samebits.families.gpt.config import TASKS, GptConfig, layout
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.text import GENERATED
+from samebits.runs.init_from import read_source
+from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.params import spans, views
+from samebits.training.parts import Bench, Measurement, Peer
 
 DEVIATION = 0.02
 SIZES = ("context", "width", "heads", "layers", "final_norm")

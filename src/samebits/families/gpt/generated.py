@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samebits.engine import rng
+from samebits.arithmetic import rng
 
 SCENES, LINES = 400, 40
 SEED, PURPOSE = 2026, 9

@@ -1,4 +1,4 @@
-"""The GPT on a GPU: all samples of a wave at once, a kernel after another (gpt.cl, engine products in gpu/gemm.cl)."""
+"""The GPT on a GPU: all samples of a wave at once, a kernel after another (gpt.cl, devices/gpu/gemm.cl)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch, Constants, Kernels, Wave
+from samebits.arithmetic.arrays import Array
+from samebits.devices.gpu import elementary, products
+from samebits.devices.gpu.device import LANES, THREADS, Gpu
+from samebits.devices.gpu.opened import require_single
+from samebits.devices.gpu.products import Gradient, Products, Size
 from samebits.families.gpt.config import DROPOUT, GptConfig
 from samebits.families.gpt.kernels import Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.families.gpt.weights import Sizes
-from samebits.gpu import elementary, products
-from samebits.gpu.device import LANES, THREADS, Gpu
-from samebits.gpu.opened import require_single
-from samebits.gpu.products import Gradient, Products, Size
+from samebits.training.contract import Batch, Constants, Kernels, Wave
 
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
@@ -59,8 +59,8 @@ def kernels_for(width: int, context: int, device: Gpu) -> Mapping[str, Any]:
     shape = (4, 2, 16, 8) if width <= 16 else (4, 4, 16, 8) if width <= 32 else (8, 4, 8, 16)  # 64 rows of a head
     head = Size("HEAD", *shape, 16)
     files = (
-        LANES, elementary.FILE, "gpu/random.cl", *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(), head.part(),
-        "families/gpt/gpt.cl",
+        LANES, elementary.FILE, "devices/gpu/random.cl", *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(),
+        head.part(), "families/gpt/gpt.cl",
     )  # fmt: skip
     return device.program(files, HEAD_M=head.m, HEAD_N=head.n, KEPT=min(8, -(-context // WARP)), **elementary.WORDS)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.params import views
+from samebits.arithmetic.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.families.gpt.config import GptConfig, layout
 from samebits.families.gpt.kernels import EPS
 from samebits.families.gpt.tokens import END, Vocabulary
+from samebits.training.params import views
 
 UNKNOWN = "<|unknown|>"  # named in the tokenizer, and no token: a character without one is an error there too
 

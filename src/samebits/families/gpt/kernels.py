@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.elementary import log
-from samebits.engine.gemm import multiply_panels, multiply_transposed, transposed_size
-from samebits.engine.jit import kernel, routine
-from samebits.engine.rng import philox
-from samebits.engine.simd import dot, fused
-from samebits.engine.softmax import softmax_row
-from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, ticks
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.elementary import log
+from samebits.arithmetic.gemm import multiply_panels, multiply_transposed, transposed_size
+from samebits.arithmetic.rng import philox
+from samebits.arithmetic.simd import dot, fused
+from samebits.arithmetic.softmax import softmax_row
+from samebits.compiler.jit import kernel, routine
+from samebits.devices.cpu.sync import BACKWARD, FORWARD, Schedule, claim, ticks
 from samebits.families.gpt.attention import attention_backward, attention_forward, head_scratch, padded
 from samebits.families.gpt.config import DROPOUT
 from samebits.families.gpt.weights import (

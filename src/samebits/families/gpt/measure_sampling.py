@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.cases import OURS, ROUNDS, Found, Row, compared, row
 from samebits.config import TrainConfig
-from samebits.engine.arrays import Array
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.gpt.config import TASKS, GptConfig
 from samebits.families.gpt.family import FAMILY

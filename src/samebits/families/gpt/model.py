@@ -8,20 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import array, refuse
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.family import Constants
-from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.workers import Workers, workers_for
+from samebits.devices.choose import device_for
+from samebits.devices.cpu.workers import Workers, workers_for
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families.gpt import evaluation, sampling
 from samebits.families.gpt.config import GptConfig, layout
 from samebits.families.gpt.sampling import Settings
 from samebits.families.gpt.tokens import Vocabulary
 from samebits.families.gpt.windows import LOGITS
-from samebits.gpu.choose import device_for
 from samebits.report.notebook import model_card
+from samebits.training.contract import Constants
+from samebits.training.params import check_model, views, weights_hash
 
 
 @dataclass(eq=False)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import Problem, Stepper
 from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
 from samebits.errors import SamebitsError
+from samebits.training.contract import Batch
 
 NORM_EPS = 1e-5
 SHOWN_STEPS = 3  # whose losses are held to ours

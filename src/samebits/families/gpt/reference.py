@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array
 from samebits.families.gpt.config import DROPOUT, GptConfig
 
 EPS = 1e-5

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import real, refuse, whole
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families.gpt.decoding import Draw, generate_worker, scratch_size
 from samebits.families.gpt.tokens import Vocabulary

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import array, refuse
-from samebits.engine.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.printing import shown
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch, Wave
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array
+from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.kernels import (
     Dropout,
@@ -19,6 +18,7 @@ from samebits.families.gpt.kernels import (
 )
 from samebits.families.gpt.reference import dropout_threshold
 from samebits.families.gpt.weights import Sizes, panel_worker, panels_total
+from samebits.training.contract import Batch, Wave
 
 OWNER = "gpt"  # of scratch memory
 NO_DROPOUT = Dropout(0, 1.0, 0, 0)

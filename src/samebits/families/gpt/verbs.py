@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
-from samebits.engine.device import Device
-from samebits.engine.params import views
-from samebits.engine.parts import Exported
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families.gpt import hugging_face, sampling
 from samebits.families.gpt.config import layout
@@ -20,6 +18,8 @@ from samebits.families.gpt.kernels import EPS
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.sampling import Settings, Tally
 from samebits.families.gpt.tokens import known_text
+from samebits.training.params import views
+from samebits.training.parts import Exported
 
 GLIMPSE = 160  # tokens
 FORMATS = ("safetensors", "hf")

@@ -1,17 +1,17 @@
 """The parameters as kernels see them: views of the flat vector, and the weights cut into panels once a step.
 
-D width, L layers, V symbols. A matrix is (inputs, outputs). Panels (engine/gemm.py) are read in order by every unit,
-which a row of a matrix would not be; the way back has its own, of the transposed matrices.
+D width, L layers, V symbols. A matrix is (inputs, outputs). Panels (arithmetic/gemm.py) are read in order by every
+unit, which a row of a matrix would not be; the way back has its own, of the transposed matrices.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import fill_panels, panels_size
-from samebits.engine.jit import kernel
-from samebits.engine.sync import claim
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import fill_panels, panels_size
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import claim
 
 
 class Sizes(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
+from samebits.arithmetic.arrays import Array
+from samebits.devices.interface import Device
 from samebits.families.gpt import gpu, transformer
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.decoding import Draw, choose, in_view

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from samebits.config import OUTSIDE_HASH, TrainConfig, override
-from samebits.engine.family import Layout, Task
 from samebits.families.graph.edits import FIXED
 from samebits.families.graph.expressions import BIND, LABEL
 from samebits.families.graph.rules import DIGITS, VARIABLES
 from samebits.printing import shown
+from samebits.training.contract import Layout, Task
 
 ROOT_ROW, BIND_ROW = 0, 1  # a node's feature says where it stands: the root, a bound value, or an argument position
 FIRST_POSITION = 2

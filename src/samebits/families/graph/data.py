@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
-from samebits.engine.jit import kernel
-from samebits.engine.rng import Purpose
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.rng import Purpose
+from samebits.compiler.jit import kernel
 from samebits.families.graph import userdata
 from samebits.families.graph.config import BIND_ROW, FIRST_POSITION, ROOT_ROW, GraphConfig
 from samebits.families.graph.edits import FIXED, Edits, no_edits
 from samebits.families.graph.expressions import Tree, bindings, text_of
 from samebits.families.graph.series import Series, split_series
 from samebits.families.graph.store import Store
+from samebits.training.contract import Batch
 
 
 class Graph(NamedTuple):

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
-from samebits.engine.params import spans, views
-from samebits.engine.parts import Bench, Peer
-from samebits.engine.rng import Purpose
-from samebits.engine.workers import Workers
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array, aligned
+from samebits.arithmetic.rng import Purpose
+from samebits.devices.cpu.workers import Workers
 from samebits.families.graph import data, gpu, network, reference, userdata, verbs
 from samebits.families.graph.config import TASKS, GraphConfig, layout, parameter_total
 from samebits.families.graph.model import GraphModel
+from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.params import spans, views
+from samebits.training.parts import Bench, Peer
 
 MEAN_NODES = {
     "boolean": 7,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from samebits.engine import rng
-from samebits.engine.rng import Purpose
+from samebits.arithmetic import rng
+from samebits.arithmetic.rng import Purpose
 from samebits.families.graph.expressions import BIND, Tree
 from samebits.families.graph.rules import DIGITS, FUNCTIONS, VARIABLES
 

@@ -1,4 +1,4 @@
-"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in gpu/panel.cl).
+"""Graph networks on a GPU: all nodes of a wave at once (graph.cl, sinkhorn.cl, products in devices/gpu/panel.cl).
 
 Batches differ in size, and launches that come again must not: so kernels run over as many nodes as the largest batch so
 far had, rounded up. Those that are not there have no edges, and nobody reads what is computed for them.
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch, Constants, Kernels, Wave
+from samebits.arithmetic.arrays import Array
+from samebits.devices.gpu import elementary, products
+from samebits.devices.gpu.device import THREADS, Gpu, Scratch
+from samebits.devices.gpu.opened import require_single
+from samebits.devices.gpu.products import Gradient, Products
 from samebits.families.graph.config import GraphConfig, parameter_total
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
 from samebits.families.graph.store import Store
-from samebits.gpu import elementary, products
-from samebits.gpu.device import THREADS, Gpu, Scratch
-from samebits.gpu.opened import require_single
-from samebits.gpu.products import Gradient, Products
+from samebits.training.contract import Batch, Constants, Kernels, Wave
 
 OWNER = "graph"
 FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"

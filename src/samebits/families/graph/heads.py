@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.elementary import log
-from samebits.engine.jit import kernel
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.elementary import log
+from samebits.compiler.jit import kernel
 from samebits.families.graph.store import Store
 
 LEAST = 1e-37  # a probability below may have been flushed to 0; its logarithm must stay a number

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
-from samebits.engine.merge import fold_up, is_awaited
-from samebits.engine.simd import fused
-from samebits.engine.softmax import softmax_segments
-from samebits.engine.sync import BACKWARD, FORWARD, Schedule, claim, take, ticks, unit_at
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import fused
+from samebits.arithmetic.softmax import softmax_segments
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import BACKWARD, FORWARD, Schedule, claim, take, ticks, unit_at
+from samebits.devices.cpu.tree import fold_up, is_awaited
 from samebits.families.graph.heads import cross_entropy
 from samebits.families.graph.products import multiply, multiply_transposed
 from samebits.families.graph.sinkhorn import structural_loss

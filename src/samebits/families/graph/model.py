@@ -9,12 +9,11 @@ from typing import Any, overload
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
 from samebits.checks import refuse, row
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.family import Constants
-from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.workers import Workers
+from samebits.devices.choose import device_for
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError, nearest
 from samebits.families.graph import gpu, network
 from samebits.families.graph.config import GraphConfig, layout
@@ -22,9 +21,10 @@ from samebits.families.graph.data import batch_of, decode, inputs_of
 from samebits.families.graph.edits import DELETE, Edits, apply, is_fixed_point
 from samebits.families.graph.expressions import Tree, is_tree, parse, text_of
 from samebits.families.graph.series import TASK_WORDS
-from samebits.gpu.choose import device_for
 from samebits.printing import shown
 from samebits.report.notebook import model_card
+from samebits.training.contract import Constants
+from samebits.training.params import check_model, views, weights_hash
 
 OPERANDS = {
     "simplify": 1, "peano": 1, "d": 1, "and": 2, "or": 2, "not": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2,

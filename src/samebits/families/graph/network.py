@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import DTypeLike
 
-from samebits.engine.arrays import Array
-from samebits.engine.gemm import transposed_size
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import transposed_size
+from samebits.devices.cpu.workers import Workers
 from samebits.families.graph.config import FIRST_POSITION, GraphConfig
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.kernels import evaluate_worker, gradient_worker

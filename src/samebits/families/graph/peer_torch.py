@@ -16,13 +16,13 @@ from torch_geometric.data import Batch as Collated
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphConv, SimpleConv
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import Problem, Stepper
 from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
 from samebits.families.graph import data
 from samebits.families.graph.config import GraphConfig
+from samebits.training.contract import Batch
 
 IGNORED = -100  # no class
 

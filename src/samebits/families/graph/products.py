@@ -7,11 +7,11 @@ without such registers, go to gemm. Every number is one chain of multiply-adds e
 
 from __future__ import annotations
 
-from samebits.engine import gemm
-from samebits.engine.arrays import Array
-from samebits.engine.compiled import WIDE_VECTORS
-from samebits.engine.gemm import DEPTH, make_tile, stride
-from samebits.engine.jit import routine
+from samebits.arithmetic import gemm
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.gemm import DEPTH, make_tile, stride
+from samebits.compiler.compiled import WIDE_VECTORS
+from samebits.compiler.jit import routine
 
 COLUMNS, ROWS = 64, 6
 tile, tile_row = make_tile(COLUMNS, False, ROWS), make_tile(COLUMNS, False, 1)

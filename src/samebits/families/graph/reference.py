@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.sinkhorn import DELETE, FIRST_LABEL, KEEP
 from samebits.families.graph.store import Store

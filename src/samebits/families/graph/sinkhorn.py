@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.jit import routine
-from samebits.engine.simd import exp
-from samebits.engine.softmax import softmax_segment_backward
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import exp
+from samebits.arithmetic.softmax import softmax_segment_backward
+from samebits.compiler.jit import routine
 
 KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the action head
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
+from samebits.arithmetic.arrays import Array
+from samebits.compiler.jit import kernel
 
 
 class Store(NamedTuple):

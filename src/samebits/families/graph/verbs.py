@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.config import override
-from samebits.engine.device import Device
-from samebits.engine.parts import Report
+from samebits.devices.choose import device_for
+from samebits.devices.interface import Device
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.data import series_of
 from samebits.families.graph.edits import optimal_mapping
@@ -16,7 +16,7 @@ from samebits.families.graph.expressions import Tree, subtree, text_of
 from samebits.families.graph.grammar import fits, said
 from samebits.families.graph.model import GraphModel, Rewriting
 from samebits.families.graph.series import SPLITS, Series, make_series, teacher
-from samebits.gpu.choose import device_for
+from samebits.training.parts import Report
 
 TESTED = 500  # series of each split
 SHOWN = {"unseen": 3, "larger": 2}  # rows of a picture, …

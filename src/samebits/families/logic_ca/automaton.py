@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Constants
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array
+from samebits.devices.cpu.workers import Workers
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
 from samebits.families.logic_ca.data import Boards, judged
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients, training_coefficients
 from samebits.families.logic_ca.kernels import Automaton, Backward, Tiles, forward_worker, gradient_worker
 from samebits.families.logic_ca.program import compile_program
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats, waits
+from samebits.training.contract import Constants
 
 OWNER = "logic_ca"  # of scratch memory
 

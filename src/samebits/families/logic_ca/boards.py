@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from samebits.engine.family import Batch, Wave
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.data import Boards
 from samebits.families.logic_ca.tiling import Tiling, wave_tiling
+from samebits.training.contract import Batch, Wave
 
 
 def sizes(config: LogicConfig, batch: Batch) -> tuple[int, int, int]:

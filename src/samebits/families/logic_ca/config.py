@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from samebits.arithmetic.simd import SUMS
 from samebits.config import TrainConfig, override
-from samebits.engine.family import Layout, Task
-from samebits.engine.simd import SUMS
 from samebits.families.logic_ca import pictures, rules
+from samebits.training.contract import Layout, Task
 
 MOST_LAYERS, MOST_GATES = 256, 65_536  # gates of a layer
 POSITIONS = 9  # of the 3×3 neighbourhood, row-major; 4 is the cell itself

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
-from samebits.engine.rng import Purpose
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.rng import Purpose
 from samebits.families.logic_ca import rules
 from samebits.families.logic_ca.config import LogicConfig, gate_count
 from samebits.families.logic_ca.pictures import split, to_bits
 from samebits.families.logic_ca.reach import start_picture
+from samebits.training.contract import Batch
 
 LIFE_PATTERNS = 512  # of a 3×3 grid
 FIRE, HARDEN, REPAIR, DAMAGE = 4, 6, 7, 8  # purposes of our own draws, beside the engine's

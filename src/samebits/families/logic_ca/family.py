@@ -7,27 +7,29 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array, aligned
 from samebits.config import override
-from samebits.engine import rng
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Batch, Constants, Family, Kernels, Metrics, Wave
-from samebits.engine.params import views
-from samebits.engine.parts import Bench, Measurement, Peer
-from samebits.engine.workers import Workers
-from samebits.families.logic_ca import automaton, data, gates, gpu, reference, repair, verbs
+from samebits.devices.cpu.workers import Workers
+from samebits.families.logic_ca import automaton, data, gates, reference, verbs
 from samebits.families.logic_ca.boards import cut, sizes
-from samebits.families.logic_ca.circuit_report import circuit_verb
+from samebits.families.logic_ca.circuits import repair
+from samebits.families.logic_ca.circuits.circuit_report import circuit_verb
+from samebits.families.logic_ca.circuits.export import export
+from samebits.families.logic_ca.circuits.on_fpga import fpga
 from samebits.families.logic_ca.config import POSITIONS, TASKS, LogicConfig, gate_count, layout
-from samebits.families.logic_ca.export import export
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients
+from samebits.families.logic_ca.gpu import kernels as gpu
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.on_fpga import fpga
-from samebits.families.logic_ca.packed import simulate
 from samebits.families.logic_ca.reach import check_reach
+from samebits.families.logic_ca.simulation.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import tiling
 from samebits.families.logic_ca.wiring import wires
+from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.params import views
+from samebits.training.parts import Bench, Measurement, Peer
 
 
 def init(config: LogicConfig, dtype: DTypeLike) -> Array:

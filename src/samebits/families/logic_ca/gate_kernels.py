@@ -2,7 +2,7 @@
 
 A soft gate is c₀ + c₁a + c₂b + c₃ab. Written as a loop, the compiler must prove that five rows do not overlap and adds
 up its four sums lane by lane: it ran the backward pass three times slower than these two functions, which say it with
-LLVM's vectors directly (docs/LOG.md). Cells come in blocks of 32, one for each running sum (engine/simd.py).
+LLVM's vectors directly (docs/LOG.md). Cells come in blocks of 32, one for each running sum (arithmetic/simd.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from samebits.engine.compiled import WIDE_VECTORS
-from samebits.engine.simd import I64, LANES, SUMS
+from samebits.arithmetic.simd import I64, LANES, SUMS
+from samebits.compiler.compiled import WIDE_VECTORS
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B
 
 if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the kernels
@@ -38,7 +38,7 @@ if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the 
         adjoint[db : db + width] = d * (c[3] * x + c[2]) + old_b
 
 else:
-    from samebits.engine.simd import Emitter
+    from samebits.arithmetic.simd import Emitter
 
     def coefficients(emit: Emitter, pointer: Any) -> list[Any]:
         """The gate's four numbers, each spread over a vector."""

@@ -13,11 +13,11 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import DTypeLike
 
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.jit import kernel
-from samebits.engine.softmax import softmax
-from samebits.engine.sync import claim
-from samebits.engine.workers import Workers
+from samebits.arithmetic.arrays import Array, aligned
+from samebits.arithmetic.softmax import softmax
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import claim
+from samebits.devices.cpu.workers import Workers
 
 # Columns are the operations; rows the coefficients of 1, a, b, ab.
 MATRIX = np.array(
@@ -44,7 +44,7 @@ if numba.config.DISABLE_JIT:
         gradient.reshape(-1)[at : at + 16] = p * (slope - (p * slope).sum())
 
 else:
-    from samebits.engine.simd import Emitter
+    from samebits.arithmetic.simd import Emitter
 
     size = types.int64
 

@@ -14,17 +14,17 @@ Shapes: S samples in flight, N = H·W cells each, C channels, T CA steps, G gate
   values, adjoint               a worker's own scratch, laid out by program.py; after the values a row of `lanes` errors
 
 A tile waits for the tiles that hold neighbours of its cells and for no others: a count of finished tasks says
-how far each is. A worker prefers the same tiles at every level: their sums are in its cache (engine/sync.py).
+how far each is. A worker prefers the same tiles at every level: their sums are in its cache (devices/cpu/sync.py).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
-from samebits.engine.simd import wide_squares
-from samebits.engine.sync import BACKWARD, FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import wide_squares
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import BACKWARD, FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
 from samebits.families.logic_ca.data import DIES, KEEPS, TAKES
 from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
 from samebits.families.logic_ca.program import Program

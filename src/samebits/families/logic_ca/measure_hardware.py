@@ -12,11 +12,11 @@ import numpy as np
 
 from samebits import api
 from samebits.bench.cases import OURS, ROUNDS, Found, compared, row
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca.export import bench_vectors, cell_of, smaller_circuit
+from samebits.families.logic_ca.circuits.export import bench_vectors, cell_of, smaller_circuit
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.packed import throughput
+from samebits.families.logic_ca.simulation.packed import throughput
 from samebits.hardware import programs
 from samebits.hardware.cell import Cell
 

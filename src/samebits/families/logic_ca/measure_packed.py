@@ -11,11 +11,11 @@ import numpy as np
 
 from samebits import api
 from samebits.bench.cases import OURS, ROUNDS, Found, compared, row
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import rules
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.packed import simulate, throughput
+from samebits.families.logic_ca.simulation.packed import simulate, throughput
 
 SIDES = (512, 4096)
 UNPACKED = "unpacked"

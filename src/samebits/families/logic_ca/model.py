@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.tree import sum_tree
 from samebits.checks import array, flag, refuse, whole
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.family import Constants, Wave
-from samebits.engine.merge import sum_tree
-from samebits.engine.params import check_model, views, weights_hash
-from samebits.engine.reduction import Plan, Reduction
-from samebits.engine.workers import Workers, workers_for
+from samebits.devices.choose import device_for
+from samebits.devices.cpu.workers import Workers, workers_for
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca import automaton, gpu
-from samebits.families.logic_ca.circuit import Circuit, full_circuit
+from samebits.families.logic_ca import automaton
+from samebits.families.logic_ca.circuits.circuit import Circuit, full_circuit
+from samebits.families.logic_ca.circuits.minimise import usual
+from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.families.logic_ca.config import LogicConfig, gate_count, layout
 from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
 from samebits.families.logic_ca.gates import pull_back
-from samebits.families.logic_ca.minimise import usual
-from samebits.families.logic_ca.packed import are_bits, simulate
-from samebits.families.logic_ca.pruning import prune
+from samebits.families.logic_ca.gpu import kernels as gpu
+from samebits.families.logic_ca.simulation.packed import are_bits, simulate
 from samebits.families.logic_ca.tiling import Tiling, tiling
-from samebits.gpu.choose import device_for
 from samebits.report.notebook import model_card
+from samebits.training.contract import Constants, Wave
+from samebits.training.params import check_model, views, weights_hash
+from samebits.training.reduction import Plan, Reduction
 
 if TYPE_CHECKING:
-    from samebits.families.logic_ca.page import Animation
+    from samebits.families.logic_ca.circuits.page import Animation
 
 MOST_STEPS = 2**31 - 1
 ROLLOUT: Mapping[str, Callable[..., Array]] = {"cpu": automaton.rolled_out, "gpu": gpu.rollout}
@@ -157,7 +158,7 @@ class LogicModel:
         grid: height and width in cells; height: of the frame in pixels. It is what
         `--to html` of samebits export writes; `.page` is its HTML.
         """
-        from samebits.families.logic_ca.page import animate
+        from samebits.families.logic_ca.circuits.page import animate
 
         return animate(self, grid, height)
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import Problem, Stepper
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
+from samebits.training.contract import Batch
 
 
 def gate(a: Any, b: Any, chances: Any) -> Any:

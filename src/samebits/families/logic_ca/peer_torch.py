@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import Problem, Stepper
 from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
-from samebits.engine.arrays import Array
-from samebits.engine.family import Batch
 from samebits.families.logic_ca.gates import MATRIX
+from samebits.training.contract import Batch
 
 
 def gate(a: Tensor, b: Tensor, numbers: Tensor) -> Tensor:

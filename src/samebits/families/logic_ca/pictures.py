@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from samebits import checks
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 
 INK = "#"  # a one-bit picture has only this and EMPTY
 EMPTY = "."

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
 from samebits.families.logic_ca.wiring import CENTRE
 

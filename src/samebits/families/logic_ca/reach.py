@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import pictures
 from samebits.families.logic_ca.config import LogicConfig

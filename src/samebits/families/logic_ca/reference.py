@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.families.logic_ca.config import LogicConfig
 
 

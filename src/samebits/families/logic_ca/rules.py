@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from samebits import checks
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.errors import SamebitsError
 
 LIFE = "B3/S23"

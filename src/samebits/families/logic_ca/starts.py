@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine import rng
-from samebits.engine.arrays import Array
-from samebits.engine.family import Constants
-from samebits.engine.rng import Purpose
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.rng import Purpose
 from samebits.errors import SamebitsError
-from samebits.families.logic_ca.circuit import PASS_A, PASS_B
+from samebits.families.logic_ca.circuits.circuit import PASS_A, PASS_B
 from samebits.families.logic_ca.config import LogicConfig, gate_count
 from samebits.families.logic_ca.wiring import CENTRE, wires
+from samebits.training.contract import Constants
 
 NORTH_WEST, NORTH_EAST, SOUTH_WEST, SOUTH_EAST = 0, 2, 6, 8  # positions in the 3×3 patch
 # Two channels that read each other from two corners: bits drift to one side, two cells in two steps.

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.family import Wave
-from samebits.engine.units import near_equal
+from samebits.arithmetic.arrays import Array
 from samebits.families.logic_ca.config import POSITIONS
+from samebits.training.contract import Wave
+from samebits.training.units import near_equal
 
 
 class Tiling(NamedTuple):

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.rng import Purpose
 from samebits.config import override
-from samebits.engine.arrays import Array
-from samebits.engine.device import Device
-from samebits.engine.parts import Report
-from samebits.engine.rng import Purpose
+from samebits.devices.choose import device_for
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca import data
 from samebits.families.logic_ca.config import LogicConfig
-from samebits.families.logic_ca.experiments import ASYNC_RATE, Damage, Experiments, fire_grid
 from samebits.families.logic_ca.model import LogicModel
-from samebits.families.logic_ca.packed import simulate
-from samebits.gpu.choose import device_for
+from samebits.families.logic_ca.simulation.experiments import ASYNC_RATE, Damage, Experiments, fire_grid
+from samebits.families.logic_ca.simulation.packed import simulate
+from samebits.training.parts import Report
 
 LARGEST_RENDER = 16 << 20  # cells · steps, · channels if soft: what still makes a picture somebody wants to open
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
+from samebits.arithmetic.arrays import Array
 from samebits.families.logic_ca.config import LogicConfig
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

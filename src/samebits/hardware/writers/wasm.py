@@ -9,7 +9,7 @@ one to the west a shift with a bit from the word before.
     edges(state, height, width, periodic)        what lies outside the grid: cells of the other side, or zeros
     blend(before, after, fire, height, vectors)  a cell whose bit in fire is 0 keeps its state
     fire(out, height, width, seed, purpose, extra, position, below)
-                                                 a bit a cell: whether its Philox word (engine/rng.py) is below `below`
+                                                 a bit a cell: whether its Philox word (rng.py) is below `below`
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CODES = {
     "i64x2.shl": "fdcb01", "i64x2.shr_u": "fdcd01", "memory.copy": "fc0a0000", "memory.fill": "fc0b00",
 }  # fmt: skip
 
-# Philox4x64-10, as engine/rng.py and web/engine.js have it.
+# Philox4x64-10, as arithmetic/rng.py and web/engine.js have it.
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 ROUNDS = 10

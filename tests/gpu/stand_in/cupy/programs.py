@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.gpu.dialect import CUDA, KERNEL
+from samebits.devices.gpu.dialect import CUDA, KERNEL
 
 from . import cuda
 

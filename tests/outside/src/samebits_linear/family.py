@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 from pydantic import Field
 
+from samebits.arithmetic import rng
+from samebits.arithmetic.arrays import Array, aligned
+from samebits.arithmetic.rng import Purpose
 from samebits.config import TrainConfig, override
-from samebits.engine import rng
-from samebits.engine.arrays import Array, aligned
-from samebits.engine.family import Batch, Constants, Family, Kernels, Layout, Metrics, Task, Wave
-from samebits.engine.params import views
-from samebits.engine.rng import Purpose
-from samebits.engine.workers import Workers
+from samebits.devices.cpu.workers import Workers
+from samebits.training.contract import Batch, Constants, Family, Kernels, Layout, Metrics, Task, Wave
+from samebits.training.params import views
 from samebits_linear.kernels import double, worker
 
 LAYOUT: Layout = [("weight", (3,)), ("bias", (1,))]

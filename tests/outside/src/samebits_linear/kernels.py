@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.engine.arrays import Array
-from samebits.engine.jit import kernel
-from samebits.engine.simd import fused
-from samebits.engine.sync import claim
+from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import fused
+from samebits.compiler.jit import kernel
+from samebits.devices.cpu.sync import claim
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""The learned circuit: extraction, pruning, minimisation, proof, repair and export."""

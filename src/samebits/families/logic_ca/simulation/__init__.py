@@ -1,0 +1,1 @@
+"""Simulation of a learned circuit, many cells in one machine word."""

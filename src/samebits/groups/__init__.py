@@ -1,0 +1,1 @@
+"""Several processes that share one run: shares of a batch, exchange of tree nodes, shared memory, torchrun."""

@@ -1,0 +1,172 @@
+"""Checkpoints of a run folder: written beside, fsynced, renamed; chosen, pruned, set aside. record.py reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as pack_arrays
+
+from samebits.errors import RunLostError, SamebitsError
+from samebits.printing import shown
+from samebits.runs.record import ARRAYS, MOMENTS, STATE, Expected, folder_name, read, read_record, record_hash, step_of
+from samebits.training.contract import Layout
+from samebits.training.params import views, weights_hash
+from samebits.training.state import Checkpoint
+
+
+def steps_saved(checkpoints: Path) -> list[int]:
+    """The steps that have a finished checkpoint folder, oldest first."""
+    steps = (step_of(entry.name) for entry in checkpoints.glob("step-*") if entry.is_dir())
+    return sorted(step for step in steps if step is not None)
+
+
+def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
+    """Write one checkpoint so that a kill at any moment leaves either the whole of it or none of it."""
+    target = checkpoints / folder_name(checkpoint.state.step)
+    partial = checkpoints / f".{target.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+    except FileNotFoundError:
+        raise RunLostError(
+            f"{checkpoints} was deleted while the run was training; step {checkpoint.state.step} could not be saved "
+            "and training stopped; train anew, and let the folder be"
+        ) from None
+    arrays = {**views(layout, checkpoint.params), **checkpoint.constants}
+    arrays |= dict(zip(MOMENTS, (checkpoint.first, checkpoint.second), strict=True))
+    packed = pack_arrays({name: np.ascontiguousarray(value) for name, value in arrays.items()})
+    record: dict[str, Any] = {
+        "state": asdict(checkpoint.state),
+        "config_hash": checkpoint.config_hash,
+        "weights_sha256": weights_hash(checkpoint.params),
+        "arrays_sha256": hashlib.sha256(packed).hexdigest(),
+        "arrays_bytes": len(packed),
+    }
+    record["record_sha256"] = record_hash(record)
+    try:
+        _write(partial / ARRAYS, packed)
+        _write(partial / STATE, json.dumps(record, indent=1).encode())
+        _sync_folder(partial)
+        replaced = checkpoints / f".{target.name}.replaced"
+        if target.exists():
+            target.rename(replaced)
+        partial.rename(target)
+        _sync_folder(checkpoints)
+        shutil.rmtree(replaced, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return target
+
+
+def choose(checkpoints: Path, which: str) -> Path:
+    """The folder for `last`, `best`, or a step number."""
+    steps = steps_saved(checkpoints)
+    if not steps:
+        raise SamebitsError(
+            f"there is no checkpoint in {checkpoints}; a run that was ended before its first one begins again with: "
+            f"samebits resume {checkpoints.parent}"
+        )
+    if which == "last":
+        return checkpoints / folder_name(steps[-1])
+    if which == "best":
+        best = read_record(checkpoints / folder_name(steps[-1])).state.best_step
+        if best is None:
+            raise SamebitsError(
+                f"{checkpoints} has no best checkpoint yet: no evaluation was made; use --checkpoint last"
+            )
+        which = str(best)
+    number = step_of(f"step-{which.removeprefix('step-')}")
+    if number not in steps:
+        raise SamebitsError(
+            f"there is no checkpoint {shown(which)}; it must be last, best or one of {', '.join(map(str, steps))}"
+        )
+    return checkpoints / folder_name(number)
+
+
+def previous_good(bad: Path, expected: Expected) -> int | None:
+    """The newest earlier step whose checkpoint verifies."""
+    number = step_of(bad.name)
+    for step in reversed([step for step in steps_saved(bad.parent) if number is None or step < number]):
+        with contextlib.suppress(SamebitsError):
+            read(bad.parent / folder_name(step), expected)
+            return step
+    return None
+
+
+def load(path: Path, expected: Expected) -> Checkpoint:
+    """Read and verify a checkpoint, and when that fails say what would work."""
+    try:
+        return read(path, expected)
+    except SamebitsError as error:
+        step = previous_good(path, expected)
+        if step is not None:
+            remedy = f"the previous good one is {folder_name(step)}: add --checkpoint {step}"
+        elif "another config" in str(error):
+            remedy = "restore the file it was made with"
+        else:
+            remedy = "no earlier checkpoint of this run is good; train anew"
+        raise SamebitsError(f"{error}; {remedy}") from None
+
+
+def prune(checkpoints: Path, keep: int, best: int | None) -> None:
+    """Delete all but the last `keep` checkpoints and the best."""
+    steps = steps_saved(checkpoints)
+    for step in steps[:-keep]:
+        if step != best:
+            _delete(checkpoints / folder_name(step))
+    for hidden in checkpoints.glob(".step-*.set-aside"):
+        passed = step_of(hidden.name.removeprefix(".").removesuffix(".set-aside"))
+        if passed is not None and passed <= steps[-1]:  # the run has come there again
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def set_aside(checkpoints: Path, after: int) -> None:
+    """Hide checkpoints later than `after`: the run goes on from there, and will write them anew."""
+    for step in steps_saved(checkpoints):
+        if step > after:
+            hidden = checkpoints / f".{folder_name(step)}.set-aside"
+            shutil.rmtree(hidden, ignore_errors=True)
+            (checkpoints / folder_name(step)).rename(hidden)
+
+
+def clean(checkpoints: Path) -> None:
+    """Remove what a killed process left half written."""
+    for pattern in (".step-*.partial", ".step-*.deleted"):
+        for leftover in checkpoints.glob(pattern):
+            shutil.rmtree(leftover, ignore_errors=True)
+    for replaced in checkpoints.glob(".step-*.replaced"):
+        target = checkpoints / replaced.name[1:].removesuffix(".replaced")
+        if target.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:  # killed between the two renames
+            replaced.rename(target)
+
+
+def _delete(path: Path) -> None:
+    hidden = path.with_name(f".{path.name}.deleted")
+    path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

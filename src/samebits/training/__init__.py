@@ -1,0 +1,1 @@
+"""Training, independent of the model: the contract, units and waves, the reduction, the trainer."""
