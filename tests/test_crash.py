@@ -196,7 +196,7 @@ class Killed(BaseException):
 
 LAYOUT = [("a", (2, 3)), ("b", (4,))]
 HASH = "0" * 64
-EXPECTED = Expected(HASH, LAYOUT, lambda constants: None)
+EXPECTED = Expected(HASH, LAYOUT, lambda constants: None, {})
 
 
 def make(step: int, value: float) -> Checkpoint:

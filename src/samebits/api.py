@@ -26,10 +26,12 @@ from samebits.report import notebook
 from samebits.report.plots import Picture, plot_losses, read_columns
 from samebits.runs.loop import Interrupts, Observer, Outcome, latest_weights, run_training
 from samebits.runs.runfolder import METRICS, RunFolder
+from samebits.training.ahead import compile_ahead
+from samebits.training.computation import kernels_for
 from samebits.training.contract import Family
 from samebits.training.params import views, weights_hash
 from samebits.training.parts import Model
-from samebits.training.trainer import kernels_for, prepare_training, resolve
+from samebits.training.trainer import resolve
 
 RUNS = Path("runs")
 MOST_NAME = 40  # characters of a checkpoint's name
@@ -203,7 +205,7 @@ def train(
         ready = resolve(family, config)  # first what may be refused: then nothing is left behind
         check_alike(links, lambda: facts(task, ready, "none", team) if links else {})
         with shown_compiling(progress):
-            prepare_training(family, ready, team)
+            compile_ahead(family, ready, team)
         run, again = one_folder(
             links,
             lambda: chosen_path or folder_of_job(RUNS, task) or new_folder(task),
@@ -307,7 +309,7 @@ def load(path: str | Path, checkpoint: str | int = "last", dtype: str = "float32
         folder, which = folder.parent.parent, folder.name
     run = open_run(folder)
     params, found, _ = latest_weights(run, which)
-    model = run.family.model(run.config, params.astype(dtype, copy=False), found.constants)
+    model = run.family.model(run.config, params.astype(dtype, copy=False), found.arrays)
     if kind is not None and not isinstance(model, kind):
         raise SamebitsError(f"{path} is a run of {run.family.name}, whose model is no {kind.__name__}; leave kind out")
     return model

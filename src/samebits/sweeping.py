@@ -32,9 +32,10 @@ from samebits.runs import checkpoint as checkpoints
 from samebits.runs.loop import latest_weights
 from samebits.runs.runfolder import CONFIG, METRICS
 from samebits.side_by_side import Answer, Jobs
+from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
 from samebits.training.params import weights_hash
-from samebits.training.trainer import prepare_training, resolve
+from samebits.training.trainer import resolve
 
 SWEEP, TABLE, CURVES = "sweep.toml", "sweep.csv", "curves.png"
 MOST_RUNS, MOST_JOBS = 10_000, 1024
@@ -251,7 +252,7 @@ def run_sweep(sweep: Sweep, jobs: int, watch: Callable[[Sequence[Standing]], Non
     """
     begin(sweep)
     config = api.configure(sweep.task, sweep.preset, sweep.runs[0])[2]
-    prepare_training(sweep.family, resolve(sweep.family, config), Workers(1))  # once, instead of in every process
+    compile_ahead(sweep.family, resolve(sweep.family, config), Workers(1))  # once, instead of in every process
     pool = Jobs(jobs)
     standings = [Standing(index, settings) for index, settings in enumerate(sweep.runs)]
     alive = set(range(len(standings)))

@@ -20,7 +20,7 @@ def test_bytes_are_those_that_the_exchange_counts(ranks):
         with Workers(1) as workers:
             exchange = Exchange(workers, links, WORK.row_bytes // 4, len(WORK.groups), np.float32)
             exchange.mine.start(first)
-            exchange.mine.push(np.ones((last - first, WORK.row_bytes // 4), np.float32))
+            exchange.mine.push(np.ones((last - first, WORK.row_bytes // 4), np.float32), last - first)
             exchange.run(ranges)
         return links.sent
 

@@ -19,7 +19,8 @@ from samebits.devices.cpu import rehearsal
 from samebits.devices.cpu.pool import Pool
 from samebits.devices.cpu.rehearsal import Rehearsal
 from samebits.devices.cpu.workers import Workers
-from samebits.training.trainer import Trainer, prepare_training, resolve
+from samebits.training.ahead import compile_ahead
+from samebits.training.trainer import Trainer, resolve
 from tests.helpers import TIMEOUT
 
 CODE = """
@@ -127,7 +128,7 @@ def test_a_rehearsal_foresees_all_that_workers_enter(task, monkeypatch):
     family, _, config = api.configure(task, "small", {"steps": 3, "eval_every": 3})
     config, foreseen, used = resolve(family, config), set(), set()
     monkeypatch.setattr(rehearsal, "foresee", lambda function, form, kinds: foreseen.add((function, form, kinds)))
-    Trainer(family, config, Rehearsal()).rehearse()
+    Trainer(family, config, Rehearsal()).post_everything()
     real = Pool.post
 
     def post(self, body, *args, alone=False):
@@ -138,7 +139,7 @@ def test_a_rehearsal_foresees_all_that_workers_enter(task, monkeypatch):
     with Workers(2) as team:
         trainer = Trainer(family, config, team)
         for _ in range(3):
-            trainer.step(log=True)
+            trainer.step()
         trainer.evaluate(family.evaluation(config, trainer.data, False))
     assert used
     assert used <= foreseen
@@ -148,10 +149,10 @@ def test_a_rehearsal_computes_nothing_and_is_held_once(monkeypatch, tmp_path):
     family, _, config = api.configure("checkerboard", "small", {})
     config, made = resolve(family, config), []
     monkeypatch.setattr(rehearsal, "KEPT_IN", tmp_path)
-    monkeypatch.setattr(Trainer, "rehearse", lambda self: made.append(self.params.copy()))
+    monkeypatch.setattr(Trainer, "post_everything", lambda self: made.append(self.params.copy()))
     with Workers(1) as team:
         for seed in (0, 1, 2):
-            prepare_training(family, config.model_copy(update={"wiring_seed": seed}), team)
+            compile_ahead(family, config.model_copy(update={"wiring_seed": seed}), team)
     assert len(made) == 2  # a number counts as 0 or not
     assert np.array_equal(made[0], family.init(config, np.float32))
 
@@ -159,8 +160,8 @@ def test_a_rehearsal_computes_nothing_and_is_held_once(monkeypatch, tmp_path):
 def test_a_rehearsal_that_fails_is_left_to_the_real_thing(monkeypatch, tmp_path):
     family, _, config = api.configure("checkerboard", "small", {})
     monkeypatch.setattr(rehearsal, "KEPT_IN", tmp_path)
-    monkeypatch.setattr(Trainer, "rehearse", lambda self: 1 // 0)
-    prepare_training(family, resolve(family, config), Workers(1))
+    monkeypatch.setattr(Trainer, "post_everything", lambda self: 1 // 0)
+    compile_ahead(family, resolve(family, config), Workers(1))
     assert [path.name for path in tmp_path.glob("ready-*")] == []
 
 

@@ -25,7 +25,7 @@ def rows_of(units, width, seed=0):
 def folded(rows, cuts, workers):
     total = TreeSum(workers, rows.shape[1], len(rows), rows.dtype)
     for start, end in pairwise(cuts):
-        total.push(rows[start:end].copy())
+        total.push(rows[start:end].copy(), end - start)
     return root_of(total, workers).copy()
 
 
@@ -68,7 +68,7 @@ def test_rows_folded_as_they_come_give_the_bits_of_the_tree(units, levels, data)
     with Workers(1) as workers:
         total = TreeSum(workers, 7, units, rows.dtype)
         for start, end in pairwise(cuts_of(data, 0, units)):
-            total.push(folded_wave(rows, start, end, levels, data, workers), levels)
+            total.push(folded_wave(rows, start, end, levels, data, workers), end - start, levels)
         np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 
 
@@ -84,7 +84,7 @@ def test_sums_of_any_ranges_make_the_bits_of_the_tree(units, levels, data):
             part = TreeSum(workers, 7, units, rows.dtype)
             part.start(begin)
             for start, stop in pairwise(cuts_of(data, begin, end)):
-                part.push(folded_wave(rows, start, stop, levels, data, workers), levels)
+                part.push(folded_wave(rows, start, stop, levels, data, workers), stop - start, levels)
             for node in nodes_of(part, workers, begin, end):
                 np.testing.assert_array_equal(node.row, naive.tree_sum(rows[slice(*node.units)]))
                 whole.take(node)
@@ -103,11 +103,11 @@ def test_a_sum_that_begins_anywhere_takes_in_nodes_too(units, data):
         both.start(begin)
         for start, stop in pairwise(cuts_of(data, begin, units)):
             if data.draw(st.booleans()):
-                both.push(rows[start:stop].copy())
+                both.push(rows[start:stop].copy(), stop - start)
                 continue
             part = TreeSum(workers, 7, units, rows.dtype)
             part.start(start)
-            part.push(rows[start:stop].copy())
+            part.push(rows[start:stop].copy(), stop - start)
             for node in nodes_of(part, workers, start, stop):
                 both.take(node)
         for node in nodes_of(both, workers, begin, units):
@@ -149,19 +149,19 @@ def test_a_sum_is_ready_again_after_finish():
     with Workers(1) as workers:
         total = TreeSum(workers, 5, 6, np.float32)
         for _ in range(2):
-            total.push(rows.copy())
+            total.push(rows.copy(), len(rows))
             np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 
 
 def test_too_many_units_are_refused():
     with Workers(1) as workers, pytest.raises(ValueError, match="made for fewer"):
-        TreeSum(workers, 3, 3, np.float32).push(rows_of(4, 3))
+        TreeSum(workers, 3, 3, np.float32).push(rows_of(4, 3), 4)
 
 
 def test_a_node_that_does_not_begin_where_the_sum_ends_is_refused():
     with Workers(1) as workers:
         total = TreeSum(workers, 3, 16, np.float32)
-        total.push(rows_of(4, 3))
+        total.push(rows_of(4, 3), 4)
         for place, first in ((0, 0), (2, 8)):
             with pytest.raises(ValueError, match=f"the node begins at unit {first}; this sum ends at 4"):
                 total.take(Node(2, place, rows_of(1, 3)[0]))
@@ -174,11 +174,11 @@ def test_only_a_sum_that_begins_at_0_has_a_root():
     with Workers(1) as workers:
         total = TreeSum(workers, 3, 8, np.float32)
         total.start(2)
-        total.push(rows[2:])
+        total.push(rows[2:], len(rows) - 2)
         with pytest.raises(ValueError, match="this sum begins at unit 2; only one that begins at 0 has a root"):
             total.finish()
         total.start()
-        total.push(rows)
+        total.push(rows, len(rows))
         np.testing.assert_array_equal(root_of(total, workers), naive.tree_sum(rows))
 
 
@@ -190,8 +190,8 @@ def test_workers_do_not_change_the_nodes(begin, end, monkeypatch):
         with Workers(count) as workers:
             part = TreeSum(workers, NARROW, end, np.float32)
             part.start(begin)
-            part.push(rows[begin : begin + 1].copy())
-            part.push(rows[begin + 1 :].copy())
+            part.push(rows[begin : begin + 1].copy(), 1)
+            part.push(rows[begin + 1 :].copy(), len(rows) - begin - 1)
             for node in nodes_of(part, workers, begin, end):
                 np.testing.assert_array_equal(node.row, naive.tree_sum(rows[slice(*node.units)]))
 

@@ -31,7 +31,7 @@ def main(task: str) -> int:
     with Workers(1) as workers:
         for device in (workers, OpenedGpu(opencl.OpenCL(opencl.devices()[0]), workers)):
             trainer = Trainer(family, config, device)
-            trainer.step(log=True)
+            trainer.step()
             found.append(weights_hash(device.download(trainer.params)))
     print("the same bits" if found[0] == found[1] else "DIFFERENT bits", *found)
     return int(found[0] != found[1])

@@ -71,8 +71,9 @@ def trained(training: Training, device: Any) -> tuple[str, list[Any]]:
     family, _ = find_task(task)
     config = resolve(family, override(find_preset(task, "small"), settings))
     trainer = Trainer(family, config, device)
-    rows = [trainer.step(log=True), trainer.step(), trainer.step(log=True)]
-    rows[1] = trainer.evaluate(family.evaluation(config, trainer.data, False))
+    rows = [trainer.step()]
+    trainer.advance()
+    rows += [trainer.step(), trainer.evaluate(family.evaluation(config, trainer.data, False))]
     return weights_hash(device.download(trainer.params)), rows
 
 

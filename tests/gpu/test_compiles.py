@@ -58,7 +58,7 @@ def programs():
             trainer = Trainer(
                 family, resolve(family, override(find_preset(task, preset), more)), OpenedGpu(listener, workers)
             )
-            trainer.step()
+            trainer.advance()
     listener.compile(read(*probe.FILE), {})
     return listener.programs
 

@@ -30,9 +30,9 @@ def test_the_root_is_that_of_the_cpu(gpu, workers, dtype, units, width, cuts):
         first = 0
         for count in cuts:
             part = rows[first : first + count]
-            theirs.push(part.copy())
+            theirs.push(part.copy(), len(part))
             workers.join()
-            ours.push(gpu.upload(part))
+            ours.push(gpu.upload(part), len(part))
             first += count
         wanted = theirs.finish()
         workers.join()
@@ -42,24 +42,26 @@ def test_the_root_is_that_of_the_cpu(gpu, workers, dtype, units, width, cuts):
 @pytest.mark.parametrize("units", [1, 2, 3, 5, 6, 7, 8, 9, 15, 16, 24, 31, 33, 45])
 def test_all_rows_at_once_have_the_same_root(gpu, workers, units):
     rows = np.random.default_rng(2).normal(size=(units, 70)).astype(np.float32)
-    wanted = TreeSum(workers, 70, units, np.float32).whole(rows.copy())
+    wanted = TreeSum(workers, 70, units, np.float32).whole(rows.copy(), units)
     workers.join()
-    assert gpu.download(gpu.tree_sum(70, units, np.float32).whole(gpu.upload(rows))).tobytes() == wanted.tobytes()
+    assert (
+        gpu.download(gpu.tree_sum(70, units, np.float32).whole(gpu.upload(rows), units)).tobytes() == wanted.tobytes()
+    )
 
 
 def test_nodes_can_be_handed_over(gpu, workers):
     rows = np.random.default_rng(1).normal(size=(13, 40)).astype(np.float32)
     left, right, whole = (gpu.tree_sum(40, 13, np.float32) for _ in range(3))
     left.start()
-    left.push(gpu.upload(rows[:6]))
+    left.push(gpu.upload(rows[:6]), 6)
     right.start(6)
-    right.push(gpu.upload(rows[6:]))
+    right.push(gpu.upload(rows[6:]), len(rows) - 6)
     whole.start()
     for node in [*left.nodes(), *right.nodes()]:
         whole.take(Node(node.level, node.place, gpu.upload(gpu.download(node.row))))
     alone = TreeSum(workers, 40, 13, np.float32)
     alone.start()
-    alone.push(rows)
+    alone.push(rows, len(rows))
     wanted = alone.finish()
     workers.join()
     assert gpu.download(whole.finish()).tobytes() == wanted.tobytes()

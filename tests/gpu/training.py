@@ -12,7 +12,7 @@ from samebits.training.trainer import Trainer, resolve
 def trained(family, config, device):
     """Weights, what was logged, and an evaluation."""
     trainer = Trainer(family, config, device)
-    rows = [trainer.step(log=True) for _ in range(3)]
+    rows = [trainer.step() for _ in range(3)]
     rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
     return weights_hash(device.download(trainer.params)), rows
 

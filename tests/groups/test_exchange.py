@@ -58,7 +58,7 @@ def test_the_root_is_that_of_one_process(near, ranks, units, width):
     with Workers(2) as workers:
         alone = TreeSum(workers, width, units, np.float32)
         alone.start()
-        alone.push(rows)
+        alone.push(rows, len(rows))
         root = alone.finish()
         workers.join()
         wanted = root.copy()
@@ -71,7 +71,7 @@ def test_the_root_is_that_of_one_process(near, ranks, units, width):
             for _ in range(3):  # buffers are used again
                 exchange.mine.start(first)
                 if last > first:
-                    exchange.mine.push(rows[first:last])
+                    exchange.mine.push(rows[first:last], last - first)
                 found = exchange.run(ranges)
                 workers.join()
                 kept = found.copy()
@@ -92,7 +92,7 @@ def test_a_power_of_two_of_ranks_sends_the_least_there_is(near):
         with Workers(1) as workers:
             exchange = Exchange(workers, links, width, units, np.float32)
             exchange.mine.start(first)
-            exchange.mine.push(np.ones((last - first, width), np.float32))
+            exchange.mine.push(np.ones((last - first, width), np.float32), last - first)
             exchange.run(ranges)
         return links.sent
 
@@ -119,7 +119,7 @@ def test_weights_and_metrics_are_those_of_one_process(task):
     def trained(workers, links=None):
         with Workers(workers) as team:
             trainer = Trainer(family, config, team, links=links)
-            rows = [trainer.step(log=True) for _ in range(3)]
+            rows = [trainer.step() for _ in range(3)]
             rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
             return weights_hash(trainer.params), rows
 
@@ -138,7 +138,7 @@ def test_everybody_has_all_losses_and_hears_who_asked_to_stop():
             trainer = Trainer(family, config, team, links=links)
             said = []
             for step in range(3):
-                trainer.step(stop=step == 1 and links.rank == 2)
+                trainer.advance(stop=step == 1 and links.rank == 2)
                 said.append(trainer.stop_agreed)
             return said
 

@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_version_says_so(tmp_path):
     saved = Checkpoint(TrainState(), values, values, values, {}, "0" * 64)
     path = checkpoint.save(tmp_path, saved, layout)
     with pytest.raises(SamebitsError, match=r"another version of samebits: weights is missing"):
-        checkpoint.load(path, Expected("0" * 64, [("weights", (3,))], lambda found: None))
+        checkpoint.load(path, Expected("0" * 64, [("weights", (3,))], lambda constants: None, {}))
 
 
 def test_an_evaluation_that_is_not_a_number_is_never_the_best(monkeypatch):

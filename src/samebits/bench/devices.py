@@ -15,6 +15,7 @@ from samebits.config import TrainConfig, override
 from samebits.devices.cpu.workers import Workers
 from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
+from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
 from samebits.training.params import weights_hash
 from samebits.training.trainer import Trainer, resolve
@@ -65,11 +66,12 @@ def compare_devices(
 
 def time_steps(family: Family, config: TrainConfig, device: Device) -> tuple[list[float], str]:
     """Milliseconds of the steps of the middle turn, and the hash of the weights before the first of them."""
+    compile_ahead(family, config, device)
     trainer = Trainer(family, config, device)
     for _ in range(WARM_UP):
-        trainer.step()
+        trainer.advance()
     weights = weights_hash(device.download(trainer.params))
     on_gpu = ours_on_gpu(trainer) if device.waits_to_be_seen else None
-    running = Running(lambda number: None, lambda number, ready: trainer.step(), lambda: trainer.params, on_gpu)
+    running = Running(lambda number: None, lambda number, ready: trainer.advance(), lambda: trainer.params, on_gpu)
     turns = [take_turn(running, WARM_UP, 1, SECONDS, 4 * SECONDS) for _ in range(TURNS)]
     return sorted(turns, key=statistics.median)[TURNS // 2], weights

@@ -50,14 +50,14 @@ def gpu_profile(family: Family, config: TrainConfig, asked: str, steps: int, ine
     with device_for(asked, 1, inexact) as device:
         trainer = Trainer(family, resolve(family, config), device)
         on_gpu, gpu = ours_on_gpu(trainer), describe(device)
-        running = Running(lambda number: None, lambda number, ready: trainer.step(), lambda: trainer.params, on_gpu)
+        running = Running(lambda number: None, lambda number, ready: trainer.advance(), lambda: trainer.params, on_gpu)
         take_turn(running, 0, WARM_UP, 0.0, MOST_SECONDS)
         times = take_turn(running, 0, steps, 0.0, MOST_SECONDS)
         megabytes = on_gpu.megabytes()
         timed: Any = device
         clock, some = timed.backend.start_clock(), min(steps, TIMED_STEPS)
         for _ in range(some):
-            trainer.step()
+            trainer.advance()
         on_gpu.wait()
         kernels = by_kernel(clock.take(), some)
     median = statistics.median(times)

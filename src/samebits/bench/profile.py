@@ -17,6 +17,7 @@ from samebits.config import TrainConfig
 from samebits.devices.cpu.sync import BACKWARD, FORWARD, WAITING, ticks
 from samebits.devices.cpu.workers import Workers
 from samebits.groups.exchange import Links
+from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Batch, Family
 from samebits.training.trainer import Trainer, resolve
 
@@ -68,17 +69,19 @@ def profile(family: Family, config: TrainConfig, workers: int, steps: int, links
         drawn.append((begin, now()))
         return batch
 
+    ready = resolve(family, config)
     with Workers(workers) as team:
-        trainer = Trainer(replace(family, batch=timed_batch), resolve(family, config), team, links=links)
+        compile_ahead(family, ready, team)
+        trainer = Trainer(replace(family, batch=timed_batch), ready, team, links=links)
         for _ in range(WARM_UP):
-            trainer.step()
+            trainer.advance()
         drawn.clear()
         sent = links.sent if links else 0
         team.log, team.schedule.clock[:] = [], 0
         times, begin = [], now()
         for _ in range(steps):
             start = time.perf_counter()
-            trainer.step()
+            trainer.advance()
             times.append(1e3 * (time.perf_counter() - start))
         mean, tick = statistics.fmean(times), sum(times) / max(1, now() - begin) / steps
         counted = team.schedule.clock.sum(axis=0)

@@ -33,6 +33,7 @@ from samebits.errors import GroupLostError
 from samebits.families import discover
 from samebits.groups.exchange import Links
 from samebits.groups.torchrun import joined, launched
+from samebits.training.ahead import compile_ahead
 from samebits.training.params import views, weights_hash
 from samebits.training.schedule import Plateau, learning_rate
 from samebits.training.trainer import Trainer, resolve
@@ -67,12 +68,15 @@ class Running(NamedTuple):
 def samebits_running(spec: Spec, links: Links | None = None) -> Iterator[Running]:
     family = discover()[spec.family]
     with device_for(spec.device, spec.threads) as device:
-        trainer = Trainer(family, resolve(family, build(family.config, spec.config)), device, links=links)
+        config = resolve(family, build(family.config, spec.config))
+        compile_ahead(family, config, device)
+        trainer = Trainer(family, config, device, links=links)
         # Ours draws its batch inside the timing; the peers are handed theirs.
         loss, gpu = family.metrics.loss, device.waits_to_be_seen
 
         def step(number: int, ready: None) -> Any:
-            return trainer.step(log=gpu and number < spec.first_steps).get(loss)
+            trainer.advance()
+            return trainer.metrics()[loss] if not gpu or number < spec.first_steps else None
 
         more = (ours_on_gpu(trainer), describe(device)) if gpu else ()
         yield Running(lambda number: None, step, lambda: device.download(trainer.params), *more)

@@ -28,8 +28,8 @@ from samebits.errors import SamebitsError
 from samebits.report.plots import Line, plot_curves, plot_lines, read_columns
 from samebits.runs.loop import latest_weights
 from samebits.runs.runfolder import METRICS, RunFolder
+from samebits.training.computation import kernels_for
 from samebits.training.parts import Report
-from samebits.training.trainer import kernels_for
 
 
 def evaluate(
@@ -88,7 +88,7 @@ def _report(folder: Path, checkpoint: str, team: Device, options: dict[str, Any]
             raise SamebitsError(
                 f"--{key} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
             )
-    model = run.family.model(run.config, params, found.constants)
+    model = run.family.model(run.config, params, found.arrays)
     return run.family.report(model, team, **options), run, path
 
 

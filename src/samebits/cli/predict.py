@@ -11,7 +11,7 @@ from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, R
 from samebits.cli.terminal import echo
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
-from samebits.training.trainer import kernels_for
+from samebits.training.computation import kernels_for
 
 
 def predict(

@@ -15,7 +15,7 @@ from samebits.cli.terminal import echo
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
 from samebits.printing import shown
-from samebits.training.trainer import kernels_for
+from samebits.training.computation import kernels_for
 
 
 def render(

@@ -20,7 +20,7 @@ from samebits.cli.common import (
 from samebits.cli.terminal import echo, say
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
-from samebits.training.trainer import kernels_for
+from samebits.training.computation import kernels_for
 
 
 def sample(

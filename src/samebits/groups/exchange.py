@@ -80,7 +80,7 @@ class Exchange:
         self.row[self._own] = finished
         self.links.barrier()
         self._copy.start()
-        self._copy.push(self.row[None, : self.width])
+        self._copy.push(self.row[None, : self.width], 1)
         return self._copy.finish()
 
     def _look(self, theirs: list[list[tuple[int, int]]], seen: list[Array]) -> list[Array]:

@@ -16,7 +16,18 @@ from safetensors.numpy import save as pack_arrays
 
 from samebits.errors import RunLostError, SamebitsError
 from samebits.printing import shown
-from samebits.runs.record import ARRAYS, MOMENTS, STATE, Expected, folder_name, read, read_record, record_hash, step_of
+from samebits.runs.record import (
+    ARRAYS,
+    MOMENTS,
+    MUTABLE,
+    STATE,
+    Expected,
+    folder_name,
+    read,
+    read_record,
+    record_hash,
+    step_of,
+)
 from samebits.training.contract import Layout
 from samebits.training.params import views, weights_hash
 from samebits.training.state import Checkpoint
@@ -42,6 +53,7 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
         ) from None
     arrays = {**views(layout, checkpoint.params), **checkpoint.constants}
     arrays |= dict(zip(MOMENTS, (checkpoint.first, checkpoint.second), strict=True))
+    arrays |= {MUTABLE + name: array for name, array in checkpoint.mutable.items()}
     packed = pack_arrays({name: np.ascontiguousarray(value) for name, value in arrays.items()})
     record: dict[str, Any] = {
         "state": asdict(checkpoint.state),

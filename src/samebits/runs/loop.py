@@ -28,6 +28,7 @@ from samebits.runs.runfolder import METRICS, RunFolder
 from samebits.runs.sharing import share_checkpoint
 from samebits.runs.table import check_metrics
 from samebits.runs.writer import RunWriter, Writer
+from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
 from samebits.training.params import weights_hash
 from samebits.training.state import Checkpoint
@@ -171,7 +172,7 @@ def _train(
 ) -> Outcome:
     """The loop. All of several processes go through it alike; what differs is who writes, and who is asked to stop."""
     config, state = run.config, trainer.state
-    trainer.told = lambda row: observe(state.step, row)
+    trainer.tell = lambda row: observe(state.step, row)
     stop = False
     with writer, interrupts:
         while state.step < config.steps and not stop and not state.stopped_early:
@@ -180,19 +181,20 @@ def _train(
             evaluated = config.eval_every > 0 and done % config.eval_every == 0
             # The last step has a row too, but one that goes when the run goes on: a longer run would not have it.
             passing = done == config.steps and not logged and not evaluated
-            row = trainer.step(logged or passing, interrupts.asked, look=evaluated)
+            trainer.advance(measure=logged or passing, stop=interrupts.asked)
+            row = trainer.metrics() if logged or evaluated or passing else {}
             stop = trainer.stop_agreed
             improved = evaluated and _take_evaluation(trainer, row)
             if logged or evaluated or passing:
                 writer.log(row, passing)
-            seen = row if logged or evaluated or passing else {}
+            seen = row
             if writer.writes and (every := getattr(config, "sample_every", 0)) and done % every == 0:
                 seen = {**seen, SAMPLE: _glimpse(trainer)}
             observe(done, seen)
             if improved or done % config.checkpoint_every == 0:
                 writer.save(trainer.checkpoint(run.hash), trainer.layout)
                 saved_at = done
-            stop = stop or (interrupts.asked and trainer.reduction.links is None)
+            stop = stop or (interrupts.asked and trainer.links is None)
         if saved_at != state.step:
             writer.save(trainer.checkpoint(run.hash), trainer.layout)
     interrupted = stop and state.step < config.steps and not state.stopped_early
@@ -202,7 +204,7 @@ def _train(
 def _glimpse(trainer: Trainer) -> str:
     """What the model can do at this step, for whoever watches."""
     family, params = trainer.family, trainer.device.download(trainer.params).copy()
-    model = family.model(trainer.config, params, trainer.constants)
+    model = family.model(trainer.config, params, trainer.arrays())
     return family.glimpse(model, trainer.device) if family.glimpse else ""
 
 
@@ -211,6 +213,7 @@ def _begin(
 ) -> tuple[Trainer, int]:
     """A trainer where the run begins or goes on, and the step it has saved; −1: none, or not with these metrics."""
     family, config = run.family, run.config
+    compile_ahead(family, config, device)
     saved = share_checkpoint(links, lambda: _read(run, from_checkpoint, new_metrics))
     if saved is None:
         trainer = Trainer(family, config, device, links=links)

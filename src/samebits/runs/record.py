@@ -25,6 +25,7 @@ from samebits.training.params import weights_hash
 from samebits.training.state import Checkpoint, Count, Sha256, TrainState
 
 ARRAYS, STATE = "arrays.safetensors", "state.json"
+MUTABLE = "state."  # in front of the names of mutable state
 MOMENTS = ("optimiser.first", "optimiser.second")
 STATE_BYTES = 1 << 20  # far beyond what a state.json takes
 WEIGHT = np.dtype(np.float32)
@@ -49,6 +50,7 @@ class Expected(NamedTuple):
     config_hash: str
     layout: Layout
     check_constants: Callable[[Constants], None]  # raises where they are not of this config
+    mutable: Constants  # the family's mutable state: arrays of the types and shapes that it must have
 
 
 def folder_name(step: int) -> str:
@@ -119,24 +121,33 @@ def read(path: Path, expected: Expected) -> Checkpoint:
     try:
         params = np.concatenate([take_weights(arrays, name, shape).ravel() for name, shape in expected.layout])
         first, second = (take_weights(arrays, name, params.shape) for name in MOMENTS)
+        mutable = {
+            name: take_array(arrays, MUTABLE + name, array.shape, array.dtype)
+            for name, array in expected.mutable.items()
+        }
         expected.check_constants(arrays)
     except SamebitsError as error:
         raise SamebitsError(f"checkpoint {path} was altered, or is of another version of samebits: {error}") from None
     if weights_hash(params) != record.weights_sha256:
         raise SamebitsError(f"checkpoint {path} was altered: its weights do not match their SHA-256")
-    return Checkpoint(record.state, params, first, second, arrays, record.config_hash)
+    return Checkpoint(record.state, params, first, second, arrays, record.config_hash, mutable)
 
 
 def take_weights(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     """One array of weights, taken out of the others; of this shape, float32 and finite."""
-    found = arrays.pop(name, None)
-    if found is None:
+    return take_array(arrays, name, shape, WEIGHT)
+
+
+def take_array(arrays: dict[str, Array], name: str, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    """One array, taken out of the others; of this shape and type, and finite."""
+    array = arrays.pop(name, None)
+    if array is None:
         raise SamebitsError(f"{name} is missing")
-    if found.dtype != WEIGHT or found.shape != tuple(shape):
-        raise SamebitsError(f"{name} is {found.dtype} {found.shape}; it must be {WEIGHT} {tuple(shape)}")
-    if not np.isfinite(found).all():
+    if array.dtype != dtype or array.shape != tuple(shape):
+        raise SamebitsError(f"{name} is {array.dtype} {array.shape}; it must be {dtype} {tuple(shape)}")
+    if not np.isfinite(array).all():
         raise SamebitsError(f"{name} has values that are not finite")
-    return found
+    return array
 
 
 def check_same(found: Constants, wanted: Constants) -> None:

@@ -142,7 +142,7 @@ class RunFolder:
             else:
                 check_same(found, family.constants(config))
 
-        return Expected(self.hash, family.layout(config), check)
+        return Expected(self.hash, family.layout(config), check, family.state(config))
 
     def change(self, settings: Mapping[str, Any]) -> None:
         """Change keys that are outside the hash, such as steps; training writes them down once it has resumed."""

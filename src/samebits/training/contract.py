@@ -1,25 +1,33 @@
-"""The contract between engine and families: a record of plain functions and data. Nothing is overridden.
+"""The contract between training and families: a record of plain functions and data. Nothing is overridden.
 
 A family computes; the engine trains. The worker count never reaches its arithmetic: kernels hand compiled work to the
-device, and write one row per unit. What only some verbs need is optional, and stands in training/parts.py.
+device, and write one row per unit. What only some verbs need is optional, and is in training/parts.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.arithmetic.arrays import Array
 from samebits.config import TrainConfig
-from samebits.training.parts import Bench, Model, Report
+from samebits.devices.cpu.workers import Workers
+from samebits.devices.interface import Vector
+from samebits.training.parts import Bench, MakeModel, Report
 
 Params = Array  # one flat vector
 Constants = Mapping[str, Array]  # integer arrays such as wires: saved and shown, never optimised
 Layout = Sequence[tuple[str, tuple[int, ...]]]
+
+C = TypeVar("C", bound=TrainConfig)  # a family's config
+D = TypeVar("D")  # its data
+C_contra = TypeVar("C_contra", bound=TrainConfig, contravariant=True)
+D_contra = TypeVar("D_contra", contravariant=True)
+Computer = TypeVar("Computer")  # what a kernel runs on: Workers, or a GPU
 
 
 class Batch(NamedTuple):
@@ -38,6 +46,10 @@ class Wave(NamedTuple):
     first_unit: int
     last_unit: int  # exclusive
 
+    @property
+    def units(self) -> int:
+        return self.last_unit - self.first_unit
+
 
 @dataclass(frozen=True)
 class Task:
@@ -52,22 +64,72 @@ class Task:
     one_batch: bool = False  # the same batch at every step and seed: a fixed start, and nothing drawn
 
 
+class Work(NamedTuple, Generic[C, Computer]):
+    """What a kernel is given: one wave of a batch, and the model. Vectors are on the device."""
+
+    config: C
+    constants: Constants
+    params: Vector
+    state: Mapping[str, Vector]  # the family's mutable state (Family.state); empty where it declares none
+    batch: Batch
+    wave: Wave
+    device: Computer
+
+
+class Filled(NamedTuple):
+    """What a gradient kernel reports of the rows that it fills.
+
+    Row i begins at unit first_unit + i · (units of the wave / rows), and holds the node of the tree with `level` levels
+    below it that begins there: at level 0 the unit itself. A node that would reach beyond the wave is left as smaller
+    nodes, each in the row where it begins, as arithmetic/tree.py numbers them.
+    """
+
+    level: int = 0
+    carried: Any = None  # handed to pull_back
+
+
+class GradientKernel(Protocol):
+    """Posts the gradient: a row of sums, and one float64 loss, for every unit of the wave.
+
+    A row is slot_size(config) numbers, then statistics(config) numbers for update_state.
+    """
+
+    def __call__(self, work: Work[Any, Any], slots: Vector, losses: Vector) -> Filled: ...
+
+
+class EvaluateKernel(Protocol):
+    """Posts the evaluation: one float64 row of sums (Metrics.columns) for every unit of the wave."""
+
+    def __call__(self, work: Work[Any, Any], rows: Vector) -> None: ...
+
+
+class PullBackKernel(Protocol):
+    """Posts the gradient of the parameters, from the merged sums and what the last wave's gradient carried."""
+
+    def __call__(self, work: Work[Any, Any], merged: Vector, out: Vector, carried: Any) -> None: ...
+
+
+class UpdateStateKernel(Protocol):
+    """Posts the update of work.state, in place, from the merged statistics of a step.
+
+    It runs once a step, in every process: after the gradient and the metrics of the step's batch, which see the state
+    as it was, and before the optimizer and the next step, which see the new one.
+    """
+
+    def __call__(self, work: Work[Any, Any], statistics: Vector) -> None: ...
+
+
 class Kernels(NamedTuple):
     """What a family computes on one kind of device (devices/interface.py). All of it is posted."""
 
-    # (config, constants, params, batch, wave, slots, losses, device): one row of sums and one float64 loss per unit.
-    # What it returns is handed to pull_back.
-    gradient: Callable[[Any, Constants, Any, Batch, Wave, Any, Any, Any], Any]
-    # (config, constants, params, batch, wave, rows, device): one float64 row of sums per unit
-    evaluate: Callable[[Any, Constants, Any, Batch, Wave, Any, Any], None]
-    # (config, params, merged, gradient out, what `gradient` returned, device); None where slots hold the gradient
-    pull_back: Callable[[Any, Any, Any, Any, Any, Any], None] | None = None
-    folded: int = 0  # levels of the tree that `gradient` folds itself, with merge.fold_up; its slots must be small
-    # (config, wave): levels that it folds on a GPU, so that slots have a row for every node of that level; with one the
-    # wave begins, and with one it ends
-    nodes: Callable[[Any, Wave], int] | None = None
-    # (batch): what can be done for the next one while this one is computed
-    ahead: Callable[[Batch], None] | None = None
+    gradient: GradientKernel
+    evaluate: EvaluateKernel
+    pull_back: PullBackKernel | None = None  # None where slots hold the gradient itself
+    update_state: UpdateStateKernel | None = None  # None where the family declares no state
+    # (config, wave) → the level of the nodes for which `gradient` gets rows, where that is not 0: units >> level rows
+    # are allocated. The wave then begins and ends with whole nodes.
+    row_level: Callable[[Any, Wave], int] | None = None
+    ahead: Callable[[Batch], None] | None = None  # work for the next batch that can be done while this one is computed
 
 
 class Metrics(NamedTuple):
@@ -80,50 +142,94 @@ class Metrics(NamedTuple):
     best: str  # the one, lower is better, that picks the best checkpoint
 
 
+class MakeBatch(Protocol[C_contra, D_contra]):
+    """The batch of a training step: a function of config, data and step alone."""
+
+    def __call__(self, config: C_contra, data: D_contra, step: int) -> Batch: ...
+
+
+class MakeEvaluation(Protocol[C_contra, D_contra]):
+    """What a run is evaluated on while it trains; with `full` what `samebits eval` uses."""
+
+    def __call__(self, config: C_contra, data: D_contra, full: bool) -> Batch: ...
+
+
+class Reference(Protocol[C_contra]):
+    """The mean loss, in plain NumPy and float64: what the kernels are held to."""
+
+    def __call__(self, config: C_contra, constants: Constants, params: Params, batch: Batch) -> float: ...
+
+
+class Summarise(Protocol[C_contra]):
+    """Metrics from the merged sums of an evaluation."""
+
+    def __call__(self, config: C_contra, sums: Mapping[str, float], batch: Batch) -> dict[str, float]: ...
+
+
+class Finish(Protocol[C_contra, D_contra]):
+    """Runs once, after the last step of the schedule: returns other parameters, or None.
+
+    Every process does it, on its CPU, so it is a function of its arguments alone. `tell` takes a row for the observer.
+    """
+
+    def __call__(
+        self,
+        config: C_contra,
+        constants: Constants,
+        params: Params,
+        data: D_contra,
+        workers: Workers,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> Params | None: ...
+
+
 @dataclass(frozen=True)
-class Family:
+class Family(Generic[C, D]):
     name: str
-    config: type[TrainConfig]
+    config: type[C]
     tasks: Mapping[str, Task]
 
-    layout: Callable[[Any], Layout]  # like all below: of a config that `prepare` has seen
-    init: Callable[[Any, DTypeLike], Params]
-    constants: Callable[[Any], Constants]
-    slot_size: Callable[[Any], int]  # numbers per unit; the parameter count where there is no pull_back
-    group_bytes: Callable[[Any], int]  # working memory of one group in flight, slots not counted
+    layout: Callable[[C], Layout]  # like all below: of a config that `prepare` has seen
+    init: Callable[[C, DTypeLike], Params]
+    constants: Callable[[C], Constants]
+    slot_size: Callable[[C], int]  # numbers per unit; the parameter count where there is no pull_back
+    group_bytes: Callable[[C], int]  # working memory of one group in flight, slots not counted
 
-    load: Callable[[Any], Any]
-    batch: Callable[[Any, Any, int], Batch]  # (config, data, step)
-    evaluation: Callable[[Any, Any, bool], Batch]  # (config, data, full): what `evaluate` is judged on
-    groups: Callable[[Any, Batch], Array]  # units per group, a function of config and batch alone
+    load: Callable[[C], D]
+    batch: MakeBatch[C, D]
+    evaluation: MakeEvaluation[C, D]
+    groups: Callable[[C, Batch], Array]  # units per group, a function of config and batch alone
     kernels: Mapping[str, Kernels]  # by kind of device; always "cpu"
-    # (config, constants, params, batch) → the mean loss, in plain NumPy and float64: what the kernels are held to
-    reference: Callable[[Any, Constants, Params, Batch], float]
+    reference: Reference[C]
     metrics: Metrics
-    summarise: Callable[[Any, Mapping[str, float], Batch], dict[str, float]]  # merged sums → metrics
-    model: Callable[[Any, Params, Constants], Model]  # what samebits.load returns
+    summarise: Summarise[C]
+    model: MakeModel[C]  # what samebits.load returns
     # Columns of metrics.csv that are sums, and over how many of what: ("cell", config → {column: how many}). So curves
     # of a batch and of an evaluation can be compared. None where all of them are means.
-    sums: tuple[str, Callable[[Any], Mapping[str, float]]] | None = None
+    sums: tuple[str, Callable[[C], Mapping[str, float]]] | None = None
+
+    # Mutable state: arrays that a run changes besides its parameters, such as running statistics, with their initial
+    # values. They are in checkpoints, in every process of a group and on the device; `model` gets them with the
+    # constants. Kernels.update_state changes them once a step, from `statistics` numbers that follow the gradient in
+    # each slot and are merged by the same tree.
+    state: Callable[[C], Mapping[str, Array]] = field(default=lambda config: {})
+    statistics: Callable[[C], int] = field(default=lambda config: 0)
 
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
-    prepare: Callable[[Any], Any] = field(default=lambda config: config)
+    prepare: Callable[[C], C] = field(default=lambda config: config)
     # Those keys, of a run's config.toml: a new run that is given another one's file finds its own.
     derived: Callable[[Mapping[str, Any]], Collection[str]] = field(default=lambda values: ())
     # A line to print beside the hash of a run whose inputs may differ elsewhere; empty where they cannot.
-    caveat: Callable[[Any], str] = field(default=lambda config: "")
+    caveat: Callable[[C], str] = field(default=lambda config: "")
     # (config, constants of a checkpoint): raises where they are not of this config. Kernels index by them, so they are
     # checked before a kernel sees them. By default they must be those that `constants` makes.
-    check_constants: Callable[[Any, Constants], None] | None = None
+    check_constants: Callable[[C, Constants], None] | None = None
     # Config keys that make a task's canary (verify/canary.py): small, and of nothing that this machine alone has.
     canary: Mapping[str, Any] = field(default_factory=dict)
     # What else a family computes inside the promise, such as samples: (workers) → arrays on fixed inputs, by name.
-    probes: Mapping[str, Callable[[Any], Sequence[Array]]] = field(default_factory=dict)
-
-    # Once, after the last step of the schedule: (config, constants, params, data, workers, tell) → other parameters, or
-    # None. Every process does it, on its CPU, so it is a function of these alone; `tell` takes a row for who watches.
-    finish: Callable[[Any, Constants, Params, Any, Any, Callable[[dict[str, Any]], None]], Params | None] | None = None
+    probes: Mapping[str, Callable[[Workers], Sequence[Array]]] = field(default_factory=dict)
+    finish: Finish[C, D] | None = None
 
     # The optional parts.
     # (model, workers, perhaps options of its own, as data=): what `samebits eval` shows

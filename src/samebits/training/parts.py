@@ -9,9 +9,10 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from samebits.arithmetic.arrays import Array
+from samebits.config import TrainConfig
 
 
 class Model(Protocol):
@@ -21,6 +22,15 @@ class Model(Protocol):
     weights: Array  # the flat vector
     constants: Mapping[str, Array]
     params: dict[str, Array]  # by name, constants too
+
+
+C_contra = TypeVar("C_contra", bound=TrainConfig, contravariant=True)
+
+
+class MakeModel(Protocol[C_contra]):
+    """A model to use from Python. `constants` holds the arrays of the family's mutable state too."""
+
+    def __call__(self, config: C_contra, weights: Array, constants: Mapping[str, Array]) -> Model: ...
 
 
 @dataclass

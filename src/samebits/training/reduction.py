@@ -72,28 +72,27 @@ class Reduction:
         return self.device.scratch(OWNER).buffer("losses", (plan.units, 1), np.float64)
 
     def total(
-        self, plan: Plan, width: int, dtype: DTypeLike, compute: Callable[[Wave, Vector], None], folded: int = 0,
-        nodes: Callable[[Wave], int] | None = None,
+        self, plan: Plan, width: int, dtype: DTypeLike, compute: Callable[[Wave, Vector], int],
+        row_level: Callable[[Wave], int] = lambda wave: 0,
     ) -> Vector:  # fmt: skip
-        """Post it: compute(wave, rows) fills a row of `width` numbers for every unit; the root of their tree.
+        """Post it: compute(wave, rows) fills rows of `width` numbers; returns the root of the tree over all units.
 
-        With a single wave nothing here waits for the device, unless there are others to wait for as well. `folded`:
-        levels of the tree that `compute` folds itself. `nodes`: those of a wave whose rows are nodes, not units.
+        There is a row for every node of row_level(wave), which is a unit at level 0. `compute` returns the level of the
+        tree up to which it has folded the rows (contract.Filled). With a single wave nothing here waits for the device,
+        unless there are other processes to wait for.
         """
         key = width, plan.units.bit_length(), np.dtype(dtype)
         total, own = self._sum(key), plan.own(self.links)
         total.start(own.start)
         for wave in plan.waves:
             self.device.join()  # what is filled before it is posted must not be in use
-            if nodes:
-                folded = nodes(wave)
-            shape = wave.last_unit - wave.first_unit >> (folded if nodes else 0), width
+            shape = wave.units >> row_level(wave), width
             rows = self.device.scratch(OWNER).buffer(f"rows of {np.dtype(dtype)}", shape, dtype)
-            compute(wave, rows)
+            level = compute(wave, rows)
             if self.links is None and len(plan.waves) == 1:
-                return total.whole(rows, folded)
+                return total.whole(rows, wave.units, level)
             if own.stop > own.start:
-                total.push(rows, folded)
+                total.push(rows, wave.units, level)
         return total.finish() if self.links is None else self._exchanges[key].run(plan.ranges)
 
     def _sum(self, key: tuple[int, int, Any]) -> Sum:

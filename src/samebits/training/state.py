@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
@@ -38,3 +39,9 @@ class Checkpoint(NamedTuple):
     second: Array
     constants: Constants
     config_hash: str
+    mutable: Mapping[str, Array] = {}  # the family's mutable state (Family.state)
+
+    @property
+    def arrays(self) -> Constants:
+        """What a model gets besides its weights."""
+        return {**self.constants, **self.mutable} if self.mutable else self.constants

@@ -1,4 +1,4 @@
-"""One model in training: batch → groups and units → gradient → merge → clip and optimiser."""
+"""One model in training: batch → groups and units → gradient → merge → clip and optimizer."""
 
 from __future__ import annotations
 
@@ -6,88 +6,135 @@ import gc
 import math
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from samebits.arithmetic.tree import sum_tree
 from samebits.config import TrainConfig, override
-from samebits.devices.cpu.rehearsal import Rehearsal, prepare
 from samebits.devices.interface import Device, Vector
 from samebits.errors import DeviceMemoryError, SamebitsError
 from samebits.groups.exchange import Links
-from samebits.training.contract import Batch, Constants, Family, Kernels, Wave
+from samebits.training.computation import computation
+from samebits.training.contract import Batch, Constants, Family
 from samebits.training.params import tensor_at
-from samebits.training.reduction import Plan, Reduction
+from samebits.training.reduction import Plan
 from samebits.training.schedule import learning_rate
 from samebits.training.state import Checkpoint, TrainState
+
+
+@dataclass
+class Step:
+    """A step that was made, until its metrics are read."""
+
+    number: int  # of steps done, this one included
+    losses: Vector  # of its units
+    divisor: float
+    lr: float
+    measured: dict[str, float]  # metrics of its batch
+    loss: float | None = None  # read from the device
 
 
 class Trainer:
     """One model in training: its vectors, its buffers, and what a step does."""
 
     def __init__(
-        self, family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32,
+        self,
+        family: Family,
+        config: TrainConfig,
+        device: Device,
+        dtype: DTypeLike = np.float32,
         links: Links | None = None,
-    ) -> None:  # fmt: skip
-        prepare_training(family, config, device, dtype)
+    ) -> None:
         self.family, self.config, self.device = family, config, device
-        self.kernels = kernels_for(family, device)
         self.layout = family.layout(config)
-        self.constants = family.constants(config)
         self.params = device.upload(family.init(config, dtype))
+        state = {name: device.upload(array.copy()) for name, array in family.state(config).items()}
+        self.model = computation(family, config, family.constants(config), self.params, device, state, links)
         self.optimiser = device.optimiser(self.params)
         self.data = family.load(config)
-        self.gradient = device.vector(self.params.shape, self.params.dtype)
-        slot_memory = max(config.slot_memory, device.slot_memory)
-        self.reduction = Reduction(device, slot_memory, config.micro_batches, family.group_bytes(config), links)
         self.state = TrainState()
-        self.stop_agreed = False  # somebody, here or elsewhere, asked to stop before the last step
-        self._drawn: tuple[int, Batch, Plan] | None = None  # a step's, ahead of time
-        self.told: Callable[[dict[str, Any]], None] = lambda row: None  # how `finish` gets on
+        self.stop_agreed = False  # a process of the group was asked to stop before the last step
+        self.tell: Callable[[dict[str, Any]], None] = lambda row: None  # takes what Family.finish reports
+        self._drawn: tuple[int, Batch, Plan] | None = None  # a step's batch, ahead of time
+        self._last: Step | None = None
 
-    def step(self, log: bool = False, stop: bool = False, look: bool = False) -> dict[str, Any]:
-        """One optimiser step; its metrics, with those that cost extra only when the step is logged.
+    @property
+    def constants(self) -> Constants:
+        return self.model.constants
 
-        A device that waits to be seen has none but for steps that are logged, or looked at.
+    def arrays(self) -> Constants:
+        """What a model gets besides its weights: constants, and the mutable state as it is now."""
+        return {**self.constants, **{name: self.device.download(array) for name, array in self.model.state.items()}}
+
+    @property
+    def links(self) -> Links | None:
+        return self.model.reduction.links
+
+    def advance(self, measure: bool = False, stop: bool = False) -> None:
+        """Make one optimizer step; with `measure`, `metrics` has those of the step's batch too.
+
+        Raises where a number is not finite. A device on which reading a result would hold up the work is not asked:
+        there `metrics` and `checkpoint` raise.
         """
-        names, config, step = self.family.metrics, self.config, self.state.step
+        step, config, model = self.state.step, self.config, self.model
         _, batch, plan = self._drawn if self._drawn and self._drawn[0] == step else self._draw(step)
-        losses = self._post_gradient(batch, plan)
+        sums = model.post_gradient(batch, plan)
+        self.gradient = sums.gradient
         measured: dict[str, float] = {}
-        if log and names.batch:
+        if measure and (names := self.family.metrics.batch):
             self.device.join()
-            found = self.evaluate(batch)
-            measured = {name: found[name] for name in names.batch}
+            metrics = model.evaluate(batch)
+            measured = {name: metrics[name] for name in names}
+        model.post_state(sums)
         lr = learning_rate(config, step, self.state.plateau)
         self.optimiser.step(config, self.gradient, batch.divisor, step, lr)
-        self._drawn = self._draw(step + 1)  # the others are computing meanwhile
+        self._drawn = self._draw(step + 1)  # while the device computes
         self.device.join()
-        self.stop_agreed = bool(self.reduction.gather_losses(losses, plan, float(stop)))
+        self.stop_agreed = bool(model.reduction.gather_losses(sums.losses, plan, float(stop)))
         self.state.step = step + 1
-        if not (log or look) and self.device.waits_to_be_seen and step + 1 != config.schedule_steps:
-            return {"step": step + 1}
-        loss, info = self._mean(losses, batch), self.optimiser.outcome()
-        if not (math.isfinite(loss) and info.finite):
-            self.state.step = step
-            raise SamebitsError(self._not_finite(step, loss))
-        if step + 1 == config.schedule_steps:
+        self._last = Step(step + 1, sums.losses, batch.divisor, lr, measured)
+        ends = step + 1 == config.schedule_steps
+        if ends or not self.device.waits_to_be_seen:
+            self._read(self._last)
+        if ends:
             self._finish()
-        return {"step": step + 1, names.loss: loss, **measured, "grad_norm": info.norm, "lr": lr}
 
-    def rehearse(self) -> None:
-        """Post all that a step posts, and an evaluation: on a device that does nothing, to see what it is."""
+    def metrics(self) -> dict[str, Any]:
+        """The row of the last step: its number, loss, gradient norm and learning rate, and what was measured."""
+        last = self._last
+        if last is None:
+            raise ValueError("no step was made yet")
+        loss = self._read(last)
+        norm = self.optimiser.outcome().norm
+        return {"step": last.number, self.family.metrics.loss: loss, **last.measured, "grad_norm": norm, "lr": last.lr}
+
+    def step(self) -> dict[str, Any]:
+        """Make one step and read all its metrics."""
+        self.advance(measure=True)
+        return self.metrics()
+
+    def _read(self, last: Step) -> float:
+        """The mean loss of a step; raises where it, the gradient or a parameter is not finite."""
+        if last.loss is None:
+            last.loss = self.model.loss_sum(last.losses) / last.divisor
+            if not (math.isfinite(last.loss) and self.optimiser.outcome().finite):
+                self.state.step = last.number - 1
+                raise SamebitsError(self._not_finite(last))
+        return last.loss
+
+    def post_everything(self) -> None:
+        """Post all that a step posts, and an evaluation; nothing of it is waited for or read."""
         _, batch, plan = self._draw(0)
-        losses = self._post_gradient(batch, plan)
+        sums = self.model.post_gradient(batch, plan)
+        self.model.post_state(sums)
         lr = learning_rate(self.config, 0, self.state.plateau)
-        self.optimiser.step(self.config, self.gradient, batch.divisor, 0, lr)
-        self._mean(losses, batch)
+        self.optimiser.step(self.config, sums.gradient, batch.divisor, 0, lr)
+        self.model.loss_sum(sums.losses)
         own = [batch] if self.family.metrics.batch else []
-        for one in (*own, self.family.evaluation(self.config, self.data, False)):
-            _post_evaluation(self.family, self.config, self.constants, self.params, one, self.reduction)
+        for judged in (*own, self.family.evaluation(self.config, self.data, False)):
+            self.model.post_evaluation(judged)
 
     def _finish(self) -> None:
         """What the family does once its schedule is over."""
@@ -95,7 +142,7 @@ class Trainer:
             return
         device = self.device
         params = device.download(self.params)
-        finished = self.family.finish(self.config, self.constants, params, self.data, device.workers, self.told)
+        finished = self.family.finish(self.config, self.constants, params, self.data, device.workers, self.tell)
         if finished is not None:
             self.params[:] = finished
 
@@ -104,54 +151,23 @@ class Trainer:
         self._drawn = self._draw(self.state.step)
         return sum(first == last for first, last in self._drawn[2].ranges)
 
-    def loss_and_gradient(self, batch: Batch) -> float:
-        """Fill self.gradient with the merged, pulled-back sums of the batch; the mean loss."""
-        plan = self._gradient_plan(batch)
-        losses = self._post_gradient(batch, plan)
-        self.device.join()
-        self.reduction.gather_losses(losses, plan)
-        return self._mean(losses, batch)
-
-    def _mean(self, losses: Vector, batch: Batch) -> float:
-        return sum_tree(self.device.download(losses).reshape(-1)) / batch.divisor
+    def loss_and_gradient(self, batch: Batch) -> tuple[float, Vector]:
+        """The mean loss of a batch, and the sums of its gradient."""
+        loss, gradient = self.model.loss_and_gradient(batch)
+        return loss / batch.divisor, gradient
 
     def _draw(self, step: int) -> tuple[int, Batch, Plan]:
         batch = self.family.batch(self.config, self.data, step)
-        if self.kernels.ahead:
-            self.kernels.ahead(batch)
-        return step, batch, self._gradient_plan(batch)
-
-    def _gradient_plan(self, batch: Batch) -> Plan:
-        groups, width = self.family.groups(self.config, batch), self.family.slot_size(self.config)
-        unit_bytes = width * self.params.itemsize
-        if self.kernels.nodes:  # as if in one wave: then a row is shared by so many units
-            unit_bytes >>= self.kernels.nodes(self.config, Wave(0, len(groups), 0, int(groups.sum())))
-        return self.reduction.plan(groups, unit_bytes)
-
-    def _post_gradient(self, batch: Batch, plan: Plan) -> Vector:
-        """The units' losses, there once the device has joined."""
-        config, kernels, losses, carried = self.config, self.kernels, self.reduction.losses(plan), None
-
-        def compute(wave: Wave, slots: Vector) -> None:
-            nonlocal carried
-            own = losses[wave.first_unit : wave.last_unit]
-            carried = kernels.gradient(config, self.constants, self.params, batch, wave, slots, own, self.device)
-
-        width = self.family.slot_size(config)
-        nodes = partial(kernels.nodes, config) if kernels.nodes else None
-        merged = self.reduction.total(plan, width, self.params.dtype, compute, kernels.folded, nodes)
-        if kernels.pull_back is None:
-            self.gradient = merged
-        else:
-            kernels.pull_back(config, self.params, merged, self.gradient, carried, self.device)
-        return losses
+        if self.model.kernels.ahead:
+            self.model.kernels.ahead(batch)
+        return step, batch, self.model.plan(batch)
 
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """The family's metrics on a batch, summed over fixed units by the tree."""
-        return evaluate(self.family, self.config, self.constants, self.params, batch, self.reduction)
+        return self.model.evaluate(batch)
 
     def checkpoint(self, config_hash: str) -> Checkpoint:
-        """Where the run is. Numbers that are not finite, at a step that nobody looked at, are never saved."""
+        """The state of the run. Numbers that are not finite, at a step that nobody read, are never saved."""
         if not self.optimiser.outcome().finite:
             raise SamebitsError(
                 f"step {self.state.step} or one before it: a gradient or parameter is not finite; training stopped "
@@ -160,73 +176,36 @@ class Trainer:
             )
         vectors = self.params, self.optimiser.first, self.optimiser.second
         params, first, second = (self.device.download(vector) for vector in vectors)
-        return Checkpoint(self.state, params, first, second, self.constants, config_hash)
+        mutable = {name: self.device.download(array) for name, array in self.model.state.items()}
+        return Checkpoint(self.state, params, first, second, self.constants, config_hash, mutable)
 
     def restore(self, saved: Checkpoint) -> None:
-        """Go on from a checkpoint of this config (record.read)."""
+        """Continue from a checkpoint of this config (record.read)."""
         self.params[:], self.optimiser.first[:], self.optimiser.second[:] = saved.params, saved.first, saved.second
+        for name, array in saved.mutable.items():
+            self.model.state[name][:] = array
         self.state = replace(saved.state, plateau=replace(saved.state.plateau))
-        self.constants = saved.constants
+        self.model.constants = saved.constants
 
-    def _not_finite(self, step: int, loss: float) -> str:
+    def _not_finite(self, last: Step) -> str:
         culprit = next(
-            (f"{what} of {tensor_at(self.layout, int(np.argmin(np.isfinite(vector))))}"
-             for what, there in (("parameters", self.params), ("gradient", self.gradient))
-             for vector in [self.device.download(there)]
-             if not np.isfinite(vector).all()),
+            (
+                f"{what} of {tensor_at(self.layout, int(np.argmin(np.isfinite(vector))))}"
+                for what, there in (("parameters", self.params), ("gradient", self.gradient))
+                for vector in [self.device.download(there)]
+                if not np.isfinite(vector).all()
+            ),
             "loss alone",
-        )  # fmt: skip
+        )
         return (
-            f"step {step + 1}: the loss is {loss}; not finite: the {culprit}; training stopped here and every "
+            f"step {last.number}: the loss is {last.loss}; not finite: the {culprit}; training stopped here and every "
             "checkpoint is intact; train anew with a lower lr, or with clip_norm"
         )
 
 
-def prepare_training(family: Family, config: TrainConfig, device: Device, dtype: DTypeLike = np.float32) -> None:
-    """Have all compiled that training takes, before anything is begun. A Trainer does so itself, if nobody did."""
-
-    def rehearse(empty: Rehearsal) -> None:
-        Trainer(family, config, empty, dtype).rehearse()
-
-    prepare(family.name, config, np.dtype(dtype), device, rehearse)
-
-
-def kernels_for(family: Family, device: Device) -> Kernels:
-    if device.kind not in family.kernels:
-        raise SamebitsError(
-            f"{family.name} has no kernels for the device {device.kind}; it has them for "
-            f"{', '.join(family.kernels)}; use --device {next(iter(family.kernels))}"
-        )
-    return family.kernels[device.kind]
-
-
-def evaluate(
-    family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
-) -> dict[str, float]:
-    """A family's metrics of these parameters on a batch."""
-    merged = _post_evaluation(family, config, constants, params, batch, reduction)
-    reduction.device.join()
-    found = reduction.device.download(merged).tolist()
-    return family.summarise(config, dict(zip(family.metrics.columns, found, strict=True)), batch)
-
-
-def _post_evaluation(
-    family: Family, config: TrainConfig, constants: Constants, params: Vector, batch: Batch, reduction: Reduction
-) -> Vector:
-    """The sums behind a family's metrics, there once the device has joined."""
-    device, columns = reduction.device, family.metrics.columns
-    kernels = kernels_for(family, device)
-
-    def compute(wave: Wave, rows: Vector) -> None:
-        kernels.evaluate(config, constants, params, batch, wave, rows, device)
-
-    plan = reduction.plan(family.groups(config, batch), 8 * len(columns))
-    return reduction.total(plan, len(columns), np.float64, compute)
-
-
 def resolve(family: Family, config: TrainConfig) -> TrainConfig:
     """Fix what `train` fixes: the length of the schedule, and what the family reads off its data."""
-    fixed = family.prepare(config)
+    fixed: TrainConfig = family.prepare(config)
     return fixed if fixed.schedule_steps else override(fixed, {"schedule_steps": fixed.steps})
 
 
@@ -238,7 +217,7 @@ def batch_that_fits(family: Family, config: TrainConfig, device: Device) -> int:
         device.forget()
         gc.collect()  # what the failed step held
         try:
-            Trainer(family, override(config, {"batch_size": size}), device).step(look=True)
+            Trainer(family, override(config, {"batch_size": size}), device).step()
         except Exception as error:
             if not isinstance(device.problem(error), DeviceMemoryError):
                 raise

@@ -11,6 +11,7 @@ from samebits.config import TrainConfig
 from samebits.devices.cpu.workers import Workers
 from samebits.devices.interface import Device
 from samebits.groups.exchange import Links
+from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
 from samebits.training.params import weights_hash
 from samebits.training.trainer import Trainer, resolve
@@ -20,8 +21,9 @@ def trained_hashes(
     family: Family, config: TrainConfig, device: Device, steps: int, links: Links | None = None
 ) -> tuple[str, str]:
     """(weights, metrics) after `steps` steps: every loss, norm and metric counts, not only the weights."""
+    compile_ahead(family, config, device)
     trainer = Trainer(family, config, device, links=links)
-    rows = [trainer.step(log=True) for _ in range(steps)]
+    rows = [trainer.step() for _ in range(steps)]
     rows.append(trainer.evaluate(family.evaluation(config, trainer.data, False)))
     numbers = np.array([value for row in rows for value in row.values()], np.float64)
     weights = weights_hash(device.download(trainer.params))

@@ -34,7 +34,8 @@ def compiled_gradient(
         trainer = Trainer(family, config, team, params.dtype)
         trainer.params[:] = params
         batch = family.batch(config, trainer.data, 0)
-        return trainer.loss_and_gradient(batch), trainer.gradient / batch.divisor, batch, trainer.constants
+        loss, gradient = trainer.loss_and_gradient(batch)
+        return loss, gradient / batch.divisor, batch, trainer.constants
 
 
 def _slope(function: Callable[[float], float], x: float, step: float) -> float:

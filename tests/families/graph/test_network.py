@@ -60,7 +60,7 @@ def gradient_of(config, params, batch, workers=1):
     with Workers(workers) as team:
         network.gradient(config, params, pairs, 0, slots, losses, team)
         total = TreeSum(team, params.size, units, params.dtype)
-        total.push(slots, network.FOLDED)
+        total.push(slots, len(slots), network.FOLDED)
         merged = total.finish()
         team.join()
         return losses.sum() / batch.divisor, merged / batch.divisor

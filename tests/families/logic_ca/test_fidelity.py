@@ -41,7 +41,7 @@ def train_on(config, batches):
     published = FAMILY.__class__(**{**vars(FAMILY), "batch": lambda config, loaded, step: batches[step % len(batches)]})
     with Workers(2) as team:
         trainer = Trainer(published, resolve(published, config), team)
-        rows = [trainer.step(log=True) for _ in range(len(batches))]
+        rows = [trainer.step() for _ in range(len(batches))]
     return [row["soft_loss"] for row in rows], [row["hard_loss"] for row in rows]
 
 

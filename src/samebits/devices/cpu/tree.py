@@ -212,14 +212,16 @@ class TreeSum:
         if first and len(self.partial) == self._levels:  # one for each level whose left sibling may be elsewhere
             self.partial = aligned((2 * self._levels, self.root.size), self.root.dtype)
 
-    def push(self, rows: Array, folded: int = 0) -> None:
-        """Fold in the next units' rows, in order; `folded` is what fold_up was given."""
-        self._fold(rows, len(rows), folded, -1)
+    def push(self, rows: Array, units: int, level: int = 0) -> None:
+        """Fold in the next units' rows, in order: a row a unit, folded up to `level` in place (fold_up)."""
+        if len(rows) != units:
+            raise ValueError(f"{len(rows)} rows of {units} units; here every unit has a row")
+        self._fold(rows, units, level, -1)
 
-    def whole(self, rows: Array, folded: int = 0) -> Array:
+    def whole(self, rows: Array, units: int, level: int = 0) -> Array:
         """The root of these rows alone."""
         self.start()
-        self.push(rows, folded)
+        self.push(rows, units, level)
         return self.finish()
 
     def take(self, node: Node) -> None:

@@ -202,11 +202,13 @@ class GpuSum:
     def start(self, first: int = 0) -> None:
         self.begin = self.end = first
 
-    def push(self, rows: DeviceArray, folded: int = 0) -> None:
-        self._fold(rows, len(rows), len(rows) << folded, folded)
+    def push(self, rows: DeviceArray, units: int, level: int = 0) -> None:
+        self._require_row_a_node(rows, units, level)
+        self._fold(rows, len(rows), units, level)
 
-    def whole(self, rows: DeviceArray, folded: int = 0) -> DeviceArray:
-        self._check(len(rows) << folded)
+    def whole(self, rows: DeviceArray, units: int, level: int = 0) -> DeviceArray:
+        self._require_row_a_node(rows, units, level)
+        self._check(units)
         self._device.replay((self, "whole", rows.place, len(rows)), lambda: self._device.fold(self.root, rows))
         return self.root
 
@@ -225,6 +227,12 @@ class GpuSum:
             ),
         )  # fmt: skip
         self.end += units
+
+    def _require_row_a_node(self, rows: DeviceArray, units: int, level: int) -> None:
+        if len(rows) << level != units:
+            raise ValueError(
+                f"{len(rows)} rows of level {level}, {units} units; here every node of the level has a row"
+            )
 
     def _check(self, units: int) -> None:
         if units >= 1 << self._levels:

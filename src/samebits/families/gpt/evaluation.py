@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,16 @@ from samebits.arithmetic.arrays import Array
 from samebits.arithmetic.elementary import LN2, exp, log
 from samebits.checks import refuse
 from samebits.devices.cpu.workers import Workers
-from samebits.devices.interface import Device, Vector
+from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
-from samebits.families.gpt import gpu, transformer
+from samebits.families.gpt import transformer
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.data import Text, evaluation, load, part, side_by_side
 from samebits.families.gpt.text import read as read_text
 from samebits.families.gpt.tokens import known_text, said
-from samebits.training.contract import Batch, Constants, Wave
+from samebits.training.computation import computation
+from samebits.training.contract import Batch, Work
 from samebits.training.parts import Report
-from samebits.training.reduction import Reduction
 
 if TYPE_CHECKING:
     from samebits.families.gpt.model import GptModel
@@ -41,28 +41,17 @@ def summarise(config: GptConfig, sums: Mapping[str, float], batch: Batch) -> dic
     }
 
 
-def evaluate(
-    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
-    inputs, targets, _, _ = transformer.cut(config, batch, wave)
-    transformer.evaluate(config, params, inputs, targets, rows, workers)
-
-
-EVALUATE: Mapping[str, Callable[..., None]] = {"cpu": evaluate, "gpu": gpu.evaluate}
+def evaluate(work: Work[GptConfig, Workers], rows: Array) -> None:
+    inputs, targets, _, _ = transformer.cut(work.config, work.batch, work.wave)
+    transformer.evaluate(work.config, work.params, inputs, targets, rows, work.device)
 
 
 def validate(model: GptModel, batch: Batch, device: Device) -> dict[str, float]:
     """The metrics that training would log for this batch, bit for bit: the same units, the same tree."""
-    config, S, params = model.config, model.config.unit_samples, device.upload(model.weights)
-    reduction = Reduction(device, config.slot_memory, config.micro_batches, 8 * S * config.context)
-    plan = reduction.plan(np.ones(-(-batch.samples // S), np.int64), 8 * len(COLUMNS))
+    from samebits.families.gpt.family import FAMILY  # which imports this module
 
-    def compute(wave: Wave, rows: Vector) -> None:
-        EVALUATE[device.kind](config, model.constants, params, batch, wave, rows, device)
-
-    merged = reduction.total(plan, len(COLUMNS), np.float64, compute)
-    device.join()
-    return summarise(config, dict(zip(COLUMNS, device.download(merged).tolist(), strict=True)), batch)
+    params = device.upload(model.weights)
+    return computation(FAMILY, model.config, model.constants, params, device).evaluate(batch)
 
 
 def judge(model: GptModel, documents: Sequence[str], device: Device, whole: int | None = None) -> dict[str, float]:

@@ -23,7 +23,7 @@ from samebits.families.gpt.config import TASKS, GptConfig, layout
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.text import GENERATED
 from samebits.runs.init_from import read_source
-from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
 from samebits.training.params import spans, views
 from samebits.training.parts import Bench, Measurement, Peer
 
@@ -122,12 +122,10 @@ def groups(config: GptConfig, batch: Batch) -> Array:
     return np.ones(-(-batch.samples // config.unit_samples), np.int64)
 
 
-def gradient(
-    config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
-    workers: Workers,
-) -> None:  # fmt: skip
-    inputs, targets, step, first = transformer.cut(config, batch, wave)
-    transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
+def gradient(work: Work[GptConfig, Workers], slots: Array, losses: Array) -> Filled:
+    inputs, targets, step, first = transformer.cut(work.config, work.batch, work.wave)
+    transformer.gradient(work.config, work.params, inputs, targets, step, first, slots, losses, work.device)
+    return Filled()
 
 
 def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:

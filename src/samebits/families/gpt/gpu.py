@@ -18,7 +18,7 @@ from samebits.families.gpt.config import DROPOUT, GptConfig
 from samebits.families.gpt.kernels import Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.families.gpt.weights import Sizes
-from samebits.training.contract import Batch, Constants, Kernels, Wave
+from samebits.training.contract import Batch, Filled, Kernels, Wave, Work
 
 OWNER = "gpt"
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
@@ -302,17 +302,13 @@ def play(
     device.replay((OWNER, train, *same), post)
 
 
-def gradient(
-    config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
-    device: Gpu,
-) -> None:  # fmt: skip
-    play(config, params, batch, wave, (losses, slots), device, train=True)
+def gradient(work: Work[GptConfig, Gpu], slots: Any, losses: Any) -> Filled:
+    play(work.config, work.params, work.batch, work.wave, (losses, slots), work.device, train=True)
+    return Filled(levels(work.config, work.wave))
 
 
-def evaluate(
-    config: GptConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
-) -> None:
-    play(config, params, batch, wave, (rows,), device, train=False)
+def evaluate(work: Work[GptConfig, Gpu], rows: Any) -> None:
+    play(work.config, work.params, work.batch, work.wave, (rows,), work.device, train=False)
 
 
 def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
@@ -340,4 +336,4 @@ def levels(config: GptConfig, wave: Wave) -> int:
     return products.most_levels(wave.first_unit, wave.last_unit) if large else found
 
 
-KERNELS = Kernels(gradient, evaluate, nodes=levels)
+KERNELS = Kernels(gradient, evaluate, row_level=levels)

@@ -32,8 +32,8 @@ def sampling(counts: Sequence[int], configs: Mapping[str, TrainConfig] | None = 
 
 
 def both_ways(name: str, config: TrainConfig) -> list[Row]:
-    config = FAMILY.prepare(config)
     assert isinstance(config, GptConfig)
+    config = FAMILY.prepare(config)
     model = GptModel(config, FAMILY.init(config, np.float32), FAMILY.constants(config))
     prompt = np.arange(min(PROMPT, config.context - 1), dtype=np.int32) % config.symbols
     count = config.context - len(prompt)

@@ -15,7 +15,7 @@ from samebits.devices.cpu.workers import Workers
 from samebits.families.graph import data, gpu, network, reference, userdata, verbs
 from samebits.families.graph.config import TASKS, GraphConfig, layout, parameter_total
 from samebits.families.graph.model import GraphModel
-from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
 from samebits.training.params import spans, views
 from samebits.training.parts import Bench, Peer
 
@@ -55,17 +55,14 @@ def groups(config: GraphConfig, batch: Batch) -> Array:
     return np.ones(len(batch.arrays.cuts) - 1, np.int64)
 
 
-def gradient(
-    config: GraphConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
-    slots: Array, losses: Array, workers: Workers,
-) -> None:  # fmt: skip
-    network.gradient(config, params, batch.arrays, wave.first_unit, slots, losses, workers)
+def gradient(work: Work[GraphConfig, Workers], slots: Array, losses: Array) -> Filled:
+    pairs, first = work.batch.arrays, work.wave.first_unit
+    network.gradient(work.config, work.params, pairs, first, slots, losses, work.device)
+    return Filled(level=network.FOLDED)
 
 
-def evaluate(
-    config: GraphConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
-    network.evaluate(config, params, batch.arrays, wave.first_unit, rows, workers)
+def evaluate(work: Work[GraphConfig, Workers], rows: Array) -> None:
+    network.evaluate(work.config, work.params, work.batch.arrays, work.wave.first_unit, rows, work.device)
 
 
 def reference_loss(config: GraphConfig, constants: Constants, params: Array, batch: Batch) -> float:
@@ -108,7 +105,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
-    kernels={"cpu": Kernels(gradient, evaluate, folded=network.FOLDED), "gpu": gpu.KERNELS},
+    kernels={"cpu": Kernels(gradient, evaluate), "gpu": gpu.KERNELS},
     reference=reference_loss,
     metrics=Metrics(
         loss="loss",

@@ -21,7 +21,7 @@ from samebits.families.graph.config import GraphConfig, parameter_total
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
 from samebits.families.graph.store import Store
-from samebits.training.contract import Batch, Constants, Kernels, Wave
+from samebits.training.contract import Batch, Filled, Kernels, Wave, Work
 
 OWNER = "graph"
 FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
@@ -244,17 +244,13 @@ def sizes_key(sizes: Any) -> Any:
     return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in sizes)
 
 
-def gradient(
-    config: GraphConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
-    device: Gpu,
-) -> None:  # fmt: skip
-    play(config, params, batch, wave, (losses, slots), device, train=True)
+def gradient(work: Work[GraphConfig, Gpu], slots: Any, losses: Any) -> Filled:
+    play(work.config, work.params, work.batch, work.wave, (losses, slots), work.device, train=True)
+    return Filled()
 
 
-def evaluate(
-    config: GraphConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
-) -> None:
-    play(config, params, batch, wave, (rows,), device, train=False)
+def evaluate(work: Work[GraphConfig, Gpu], rows: Any) -> None:
+    play(work.config, work.params, work.batch, work.wave, (rows,), work.device, train=False)
 
 
 def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Array:

@@ -27,7 +27,7 @@ from samebits.families.logic_ca.simulation.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import tiling
 from samebits.families.logic_ca.wiring import wires
-from samebits.training.contract import Batch, Constants, Family, Kernels, Metrics, Wave
+from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
 from samebits.training.params import views
 from samebits.training.parts import Bench, Measurement, Peer
 
@@ -53,27 +53,22 @@ def groups(config: LogicConfig, batch: Batch) -> Array:
     return tiling(*sizes(config, batch)).group_tiles
 
 
-def gradient(
-    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave,
-    slots: Array, losses: Array, workers: Workers,
-) -> Array:  # fmt: skip
-    boards, plan = cut(config, batch, wave)
-    sums = slots.reshape(len(slots), -1, 4)
-    return automaton.gradient(config, constants, params.reshape(-1, 16), boards, plan, sums, losses, workers)
+def gradient(work: Work[LogicConfig, Workers], slots: Array, losses: Array) -> Filled:
+    boards, plan = cut(work.config, work.batch, work.wave)
+    logits, sums = work.params.reshape(-1, 16), slots.reshape(len(slots), -1, 4)
+    probabilities = automaton.gradient(work.config, work.constants, logits, boards, plan, sums, losses, work.device)
+    return Filled(carried=probabilities)
 
 
-def pull_back(
-    config: LogicConfig, params: Array, merged: Array, out: Array, probabilities: Array, workers: Workers
-) -> None:
-    gates.pull_back(out.reshape(-1, 16), probabilities, merged.reshape(-1, 4), workers)
+def pull_back(work: Work[LogicConfig, Workers], merged: Array, out: Array, carried: Array) -> None:
+    gates.pull_back(out.reshape(-1, 16), carried, merged.reshape(-1, 4), work.device)
 
 
-def evaluate(
-    config: LogicConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
+def evaluate(work: Work[LogicConfig, Workers], rows: Array) -> None:
     """Soft and hard squared error of every unit's cells, from the same starts."""
-    boards, plan = cut(config, batch, wave)
-    logits = params.reshape(-1, 16)
+    config, constants, workers = work.config, work.constants, work.device
+    boards, plan = cut(config, work.batch, work.wave)
+    logits = work.params.reshape(-1, 16)
     k = boards.targets.shape[-1]
     wanted = np.ascontiguousarray(boards.targets.reshape(-1, k).T, logits.dtype)
     errors, found = np.empty(config.lanes, logits.dtype), np.empty(plan.units)

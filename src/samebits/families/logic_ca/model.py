@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.arithmetic.tree import sum_tree
 from samebits.checks import array, flag, refuse, whole
 from samebits.devices.choose import device_for
 from samebits.devices.cpu.workers import Workers, workers_for
@@ -21,19 +20,19 @@ from samebits.families.logic_ca.circuits.minimise import usual
 from samebits.families.logic_ca.circuits.pruning import prune
 from samebits.families.logic_ca.config import LogicConfig, gate_count, layout
 from samebits.families.logic_ca.data import ALL_SOFT, ALWAYS, Boards
-from samebits.families.logic_ca.gates import pull_back
 from samebits.families.logic_ca.gpu import kernels as gpu
 from samebits.families.logic_ca.simulation.packed import are_bits, simulate
 from samebits.families.logic_ca.tiling import Tiling, tiling
 from samebits.report.notebook import model_card
-from samebits.training.contract import Constants, Wave
+from samebits.training.computation import computation
+from samebits.training.contract import Batch, Constants
 from samebits.training.params import check_model, views, weights_hash
-from samebits.training.reduction import Plan, Reduction
 
 if TYPE_CHECKING:
     from samebits.families.logic_ca.circuits.page import Animation
 
 MOST_STEPS = 2**31 - 1
+ANY_MEMORY = 1 << 40  # megabytes: grids of the caller are one wave, whatever their size
 ROLLOUT: Mapping[str, Callable[..., Array]] = {"cpu": automaton.rolled_out, "gpu": gpu.rollout}
 
 
@@ -125,27 +124,15 @@ class LogicModel:
     ) -> tuple[float, dict[str, Array]]:
         """Soft loss after config.ca_steps steps, and d loss / d logits by name. Targets (B, H, W) or (B, H, W, k)."""
         grids = self._cells("grids", self._check(grids))
+        from samebits.families.logic_ca.family import FAMILY  # which imports this module
+
         masks = self._masks(fire, grids, self.config.ca_steps)
-        wanted = self._targets(targets, grids)
-        plan, logits = self._plan(grids), self.weights.reshape(-1, 16)
-        boards = Boards(grids, wanted, masks, ALL_SOFT)
-        chances = logits  # until the gradient has made them
-
+        boards = Boards(grids, self._targets(targets, grids), masks, ALL_SOFT)
+        batch = Batch(boards, len(grids), 1.0)
         with workers_for(workers) as team:
-            reduction = Reduction(team, self.config.slot_memory, micro_batches=1, group_bytes=0)
-            whole = Plan(plan.units, [Wave(0, len(plan.group_tiles), 0, plan.units)], [(0, plan.units)])
-            losses = reduction.losses(whole)
-
-            def compute(wave: Wave, rows: Array) -> None:
-                nonlocal chances
-                sums = rows.reshape(len(rows), -1, 4)
-                chances = automaton.gradient(self.config, self.constants, logits, boards, plan, sums, losses, team)
-
-            merged = reduction.total(whole, 4 * len(logits), logits.dtype, compute).reshape(-1, 4)
-            gradient = np.empty_like(logits)
-            pull_back(gradient, chances, merged, team)
-            team.join()
-            return sum_tree(losses.reshape(-1).copy()), views(layout(self.config), gradient.reshape(-1))
+            model = computation(FAMILY, self.config, self.constants, self.weights, team, slot_memory=ANY_MEMORY)
+            loss, gradient = model.loss_and_gradient(batch)
+            return loss, views(layout(self.config), gradient)
 
     def _repr_html_(self) -> str:
         """The model as a notebook shows it."""

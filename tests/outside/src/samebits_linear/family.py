@@ -14,7 +14,7 @@ from samebits.arithmetic.arrays import Array, aligned
 from samebits.arithmetic.rng import Purpose
 from samebits.config import TrainConfig, override
 from samebits.devices.cpu.workers import Workers
-from samebits.training.contract import Batch, Constants, Family, Kernels, Layout, Metrics, Task, Wave
+from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Layout, Metrics, Task, Work
 from samebits.training.params import views
 from samebits_linear.kernels import double, worker
 
@@ -57,24 +57,20 @@ def groups(config: LinearConfig, batch: Batch) -> Array:
     return np.ones(-(-batch.samples // config.unit_samples), np.int64)
 
 
-def gradient(
-    config: LinearConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
-    workers: Workers,
-) -> None:  # fmt: skip
-    n = config.unit_samples
-    X, y = (array[n * wave.first_unit : n * wave.last_unit] for array in batch.arrays)
-    workers.post(worker, workers.tickets(), slots, losses, params, X, y, n)
+def gradient(work: Work[LinearConfig, Workers], slots: Array, losses: Array) -> Filled:
+    n, wave, workers = work.config.unit_samples, work.wave, work.device
+    X, y = (array[n * wave.first_unit : n * wave.last_unit] for array in work.batch.arrays)
+    workers.post(worker, workers.tickets(), slots, losses, work.params, X, y, n)
+    return Filled()
 
 
-def pull_back(config: LinearConfig, params: Array, merged: Array, out: Array, carried: None, workers: Workers) -> None:
-    workers.post(double, workers.tickets(), out, merged, alone=True)
+def pull_back(work: Work[LinearConfig, Workers], merged: Array, out: Array, carried: None) -> None:
+    work.device.post(double, work.device.tickets(), out, merged, alone=True)
 
 
-def evaluate(
-    config: LinearConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, rows: Array, workers: Workers
-) -> None:
-    unused = workers.scratch("linear").buffer("slots", (len(rows), 4), params.dtype)
-    gradient(config, constants, params, batch, wave, unused, rows, workers)
+def evaluate(work: Work[LinearConfig, Workers], rows: Array) -> None:
+    unused = work.device.scratch("linear").buffer("slots", (len(rows), 4), work.params.dtype)
+    gradient(work, unused, rows)
 
 
 def reference(config: LinearConfig, constants: Constants, params: Array, batch: Batch) -> float:

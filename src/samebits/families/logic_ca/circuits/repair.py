@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
 from samebits.devices.cpu.workers import Workers
-from samebits.families.logic_ca import data
 from samebits.families.logic_ca.circuits.circuit import READS_A, READS_B, full_circuit, gate_numbers
 from samebits.families.logic_ca.circuits.repair_kernels import (
     BITS,
@@ -32,6 +32,7 @@ from samebits.families.logic_ca.circuits.repair_kernels import (
     vary,
 )
 from samebits.families.logic_ca.config import LogicConfig, gate_count
+from samebits.families.logic_ca.data import REPAIR, LogicData, actions, judged, repair_boards, table_of
 from samebits.families.logic_ca.simulation.packed import MASKS
 from samebits.training.contract import Constants, Params
 
@@ -103,16 +104,16 @@ def cell_of(config: LogicConfig, wires: Mapping[str, Array]) -> tuple[Cell, Arra
     return Cell(inputs, a, b, outputs, first.astype(np.int64), copies.astype(np.int64), MASKS, reads), numbers
 
 
-def trials_of(config: LogicConfig, loaded: data.LogicData) -> Trials:
+def trials_of(config: LogicConfig, loaded: LogicData) -> Trials:
     """What a circuit of this config is judged by: many starts, or the only ones there are."""
-    boards = data.repair_boards(config, loaded, STARTS)
-    masks = [data.table_of(data.actions(config, data.REPAIR, i)) for i in range(MASKS_OF_FIRE)]
+    boards = repair_boards(config, loaded, STARTS)
+    masks = [table_of(actions(config, REPAIR, i)) for i in range(MASKS_OF_FIRE)]
     fire = np.stack(masks) if masks[0].size else np.zeros((0, 0, 0), np.uint8)
     if len(fire) > len(boards[0]):  # one start, hurt in many places
         repeated = np.arange(len(fire)) % len(boards[0])
         boards = boards[0][repeated], boards[1][repeated]
     starts, targets = (np.ascontiguousarray(np.moveaxis(part, 3, 1), np.uint8) for part in boards)
-    return Trials(starts, targets, fire, data.judged(config), config.boundary == "periodic")
+    return Trials(starts, targets, fire, judged(config), config.boundary == "periodic")
 
 
 def best_change(search: Search, wrong: Array) -> Array | None:
@@ -164,13 +165,13 @@ def repair(
 
 
 def finish(
-    config: LogicConfig, constants: Constants, params: Params, loaded: data.LogicData, workers: Workers,
-    tell: Callable[[dict[str, int]], None],
+    config: LogicConfig, constants: Constants, params: Params, data: LogicData, workers: Workers,
+    tell: Callable[[dict[str, Any]], None],
 ) -> Params | None:  # fmt: skip
     """The parameters after the last step of the schedule; None: as they are."""
     if not config.repair:
         return None
-    trials = trials_of(config, loaded)
+    trials = trials_of(config, data)
     repaired = repair(
         config, constants, params.reshape(-1, 16), trials, workers, lambda left: tell({"wrong_cells": left})
     )

@@ -19,7 +19,7 @@ from samebits.families.logic_ca.gpu.levels import ById, levels_of
 from samebits.families.logic_ca.gpu.passes import Plan, backward_plan, cuts, forward_plan
 from samebits.families.logic_ca.gpu.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
-from samebits.training.contract import Batch, Constants, Kernels, Wave
+from samebits.training.contract import Constants, Filled, Kernels, Work
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gpu/gates.cl"
@@ -293,32 +293,31 @@ class Run:
                     earlier = True
 
 
-def gradient(
-    config: LogicConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, slots: Any, losses: Any,
-    device: Gpu,
-) -> Any:  # fmt: skip
-    run = Run(config, constants, params, *cut(config, batch, wave), device)
+def gradient(work: Work[LogicConfig, Gpu], slots: Any, losses: Any) -> Filled:
+    config, device = work.config, work.device
+    run = Run(config, work.constants, work.params, *cut(config, work.batch, work.wave), device)
 
     def post() -> Any:
         run.load()
         return run.gradient(slots, losses)
 
-    return device.replay((OWNER, "gradient", *run.key, slots.place, losses.place), post)
+    return Filled(carried=device.replay((OWNER, "gradient", *run.key, slots.place, losses.place), post))
 
 
-def pull_back(config: LogicConfig, params: Any, merged: Any, out: Any, chances: Any, device: Gpu) -> None:
+def pull_back(work: Work[LogicConfig, Gpu], merged: Any, out: Any, carried: Any) -> None:
+    device = work.device
+
     def post() -> None:
-        count = gate_count(config)
+        count = gate_count(work.config)
         kernel = device.program(GATES, **elementary.WORDS)["pull_back"]
-        device.post(kernel, -(-count // THREADS), THREADS, out, chances, merged, count)
+        device.post(kernel, -(-count // THREADS), THREADS, out, carried, merged, count)
 
-    device.replay((OWNER, "pull back", merged.place, out.place, chances.place), post)
+    device.replay((OWNER, "pull back", merged.place, out.place, carried.place), post)
 
 
-def evaluate(
-    config: LogicConfig, constants: Constants, params: Any, batch: Batch, wave: Wave, rows: Any, device: Gpu
-) -> None:
-    run = Run(config, constants, params, *cut(config, batch, wave), device)
+def evaluate(work: Work[LogicConfig, Gpu], rows: Any) -> None:
+    config, device = work.config, work.device
+    run = Run(config, work.constants, work.params, *cut(config, work.batch, work.wave), device)
 
     def post() -> None:
         run.load()
