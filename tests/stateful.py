@@ -1,6 +1,7 @@
 """A family with mutable state, as small as can be: y = w · (x − m) + b, where m is a running mean of the inputs.
 
-Every step uses m as the steps before left it, and then moves it towards the mean of its own batch. `seen` counts samples.
+Every step uses m as the step before left it, and then moves it towards the mean of its own batch. `seen` counts
+samples.
 """
 
 from __future__ import annotations

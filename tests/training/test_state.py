@@ -41,7 +41,7 @@ def test_the_state_follows_the_batches():
 
 
 def test_a_step_sees_the_state_that_the_step_before_left():
-    """Loss of the second batch by hand, from the weights and the mean after the first step; its metrics say the same."""
+    """The loss of the second batch, from the weights and the mean after the first step."""
     with Workers(1) as team:
         trainer = Trainer(FAMILY, CONFIG, team)
         trainer.step()
