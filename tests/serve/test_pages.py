@@ -56,7 +56,8 @@ def test_a_run_that_trains_is_live(server, runs):
 
 def test_a_page_of_a_run(server, runs):
     found = server.get("/api/run", params={"id": "gpt"}).json()
-    assert found["can"] == "gpt"
+    assert found["can"] == "text"
+    assert found["details"] == {"context": 16}
     assert found["config"]["context"] == 16
     assert found["checkpoints"] == [10, 20]
     assert found["commands"][0] == f"samebits resume {runs}/gpt --steps 40"
