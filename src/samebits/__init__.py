@@ -56,7 +56,7 @@ def __dir__() -> list[str]:
 def _model(name: str) -> Any:
     """What one of our families makes its models of."""
     families = importlib.import_module("samebits.families").built_in().values()
-    return next(family.model for family in families if family.model.__name__ == name)
+    return next(family.model for family in families if getattr(family.model, "__name__", "") == name)
 
 
 def _version() -> str:
