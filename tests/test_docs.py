@@ -136,7 +136,8 @@ def is_name_only(words):
 
 
 def options_of(verb):
-    return {name for parameter in VERBS[verb].params for name in (*parameter.opts, *parameter.secondary_opts)}
+    found = VERBS[verb].get_params(typer.Context(VERBS[verb]))
+    return {name for parameter in found for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
 class Reader:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import typer
 
-from samebits.cli import app
+from samebits.cli import app, family_options
 from samebits.cli.examples import EXAMPLES
 from samebits.cli.keys import range_of
+from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset
+from samebits.training.parts import Option
 from tests.helpers import samebits_here
 
 TASKS = [task for family in discover().values() for task in family.tasks]
@@ -64,3 +67,33 @@ def test_help_shows_flags_as_flags_and_examples(verb, tmp_path):
     assert shown.startswith(f"Usage: samebits {verb}")
     assert "<bool>" not in shown
     assert all(f"    {line}\n" in f"{shown}\n" for line in EXAMPLES[verb])
+
+
+def test_options_of_families_are_config_keys_or_arguments():
+    for family in discover().values():
+        assert set(family.options) <= set(family_options.VERBS)
+        assert set(family.options.get("train", {})) <= set(family.config.model_fields)
+
+
+def test_families_share_an_option_and_each_says_what_it_is_for(tmp_path):
+    shown = " ".join(said("train", "--help", cwd=tmp_path).split())
+    assert "--data FILE gpt: a text, or a folder of texts; graph: your pairs" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"steps": Option("")},
+            "the family graph adds --steps to samebits train, which has that option already",
+        ),
+        ({"data": Option("", int)}, "the families gpt and graph add --data to samebits train, each with another kind"),
+    ],
+    ids=["of the verb", "of another kind"],
+)
+def test_an_option_that_is_taken_is_refused(options, told, monkeypatch):
+    families = {**discover(), "graph": replace(discover()["graph"], options={"train": options})}
+    monkeypatch.setattr(family_options, "discover", lambda: families)
+    verb = typer.main.get_command(app).commands["train"]
+    with pytest.raises(SamebitsError, match=told):
+        verb.get_params(typer.Context(verb))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import samebits
+from samebits.families import built_in
 
 PACKAGE = Path(samebits.__file__).parent
 # What a run is trained by, in the order of dependency: each imports itself, what comes before it, and SHARED.
@@ -80,14 +81,32 @@ def is_loaded_when_used(path):
     return path.stem.startswith(("peer_", "measure_"))
 
 
-def test_training_loads_no_benchmark():
+def test_training_loads_no_benchmark_and_no_server():
     """Nor do the families' records: PyTorch and JAX are for whoever measures."""
     code = (
         "import sys, samebits.runs.loop, samebits.families as families; families.discover(); "
-        "print(*(name for name in sys.modules if name.startswith(('samebits.bench', 'torch', 'jax'))))"
+        "unwanted = ('samebits.bench', 'samebits.serve', 'fastapi', 'matplotlib', 'torch', 'jax'); "
+        "print(*(name for name in sys.modules if name.startswith(unwanted)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_only_families_name_families():
+    """What others need of a family is in its record; so a family of another package gets it too."""
+    names, wrong = set(built_in()), []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] == "families":
+            continue
+        if place != Path("__init__.py"):  # which imports the classes of models for type checkers
+            folders = tuple(f"samebits.families.{name}" for name in names)
+            wrong += [f"{place} imports {name}" for name in imports_of(path) if name.startswith(folders)]
+        if place.parts[0] != "distance":  # where a graph is not a family
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            values = [node.value for node in nodes if isinstance(node, ast.Constant)]
+            wrong += [f"{place} names {value}" for value in values if value in names]
+    assert wrong == []
 
 
 def test_distances_import_only_the_building_blocks():
@@ -128,6 +147,13 @@ def test_readers_share_nothing_with_writers():
 
 def test_reports_import_neither_engine_nor_families():
     assert offenders("report", lambda path, name: name.startswith((*LAYERS, "samebits.families", "samebits.cli"))) == []
+
+
+def test_the_command_line_starts_without_a_family():
+    """Loading them takes a third of a second: `samebits --help` needs none."""
+    code = "import sys, samebits.cli; print(*(name for name in sys.modules if name.startswith('samebits.families.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_only_the_command_line_imports_the_command_line():

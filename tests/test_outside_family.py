@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,15 @@ from tests.wheels import install
 PROJECT = Path(__file__).parent / "outside"
 OURS = Path(package.__file__).parents[1]
 SOURCE_HASH = "from samebits.compiler.kernel_cache import kernel_hash; print(kernel_hash())"
+PAGE = """
+import json, pathlib, samebits
+from samebits.serve.details import details
+from samebits.serve.runs import Library
+library = Library([pathlib.Path("full")])
+library.scan()
+model = samebits.load("full")
+print(json.dumps([model.weights.tolist(), model.config.noise, details(library.summary("full"), library.find("full"))]))
+"""
 BARE = '[project]\nname = "bare"\nversion = "1"\n[project.entry-points."samebits.families"]\nbare = "bare:FAMILY"\n'
 
 
@@ -89,9 +99,18 @@ def test_it_is_listed_trained_verified_and_timed(place):
 
     small = [place.type("train", "linear", "--preset", "small", "--workers", n, "--out", f"small-{n}") for n in (1, 3)]
     assert len({weights_line(text) for text in small}) == 1
-    place.type("train", "linear", "--out", "full")
-    learned = place.python("import samebits; model = samebits.load('full'); print(*model.weights)")
-    assert [float(word) for word in learned.split()] == pytest.approx([0.5, -1.5, 2.0, 0.25], abs=0.05)
+    options = ["--noise", 0.05, "--show-every", 100]
+    trained = samebits("train", "linear", *options, "--out", "full", cwd=place.path, env=place.env)
+    assert trained.returncode == 0, trained.stderr
+    assert trained.stdout.splitlines()[-1] == "next: samebits resume full --steps 400"
+    assert re.findall(r"^--- step (\d+) ---\nweights [-\d., ]+$", trained.stderr, re.MULTILINE) == ["100", "200"]
+    learned, noise, page = json.loads(place.python(PAGE))
+    assert (learned, noise) == (pytest.approx([0.5, -1.5, 2.0, 0.25], abs=0.05), 0.05)
+    assert page["commands"] == ["samebits resume full --steps 400"] * 2
+    assert (page["can"], page["details"]) == ("", {"noise": 0.05, "plane": "0.5, -1.5, 2 and 0.25"})
+    assert place.refused("train", "linear", "--data", "text.txt") == (
+        "samebits: --data is not for task linear: linear has no such key; leave it out\n"
+    )
     assert place.refused("eval", "full") == "samebits: full is a linear run; that family has no tests of its own\n"
 
     verified = place.type("verify", "linear", "--gradients")

@@ -31,7 +31,6 @@ __all__ = [
     "train",
 ]
 _SWEEPS = ("SweepResult", "sweep")
-_MODELS = {"GptModel": "gpt", "GraphModel": "graph", "LogicModel": "logic_ca"}
 
 
 def __getattr__(name: str) -> Any:
@@ -40,8 +39,8 @@ def __getattr__(name: str) -> Any:
         return _version()
     if name == "distance":
         return importlib.import_module("samebits.distance")
-    if name in _MODELS:
-        return getattr(importlib.import_module(f"samebits.families.{_MODELS[name]}.model"), name)
+    if name in __all__ and name.endswith("Model"):
+        return _model(name)
     if name in _SWEEPS:
         return getattr(importlib.import_module("samebits.sweeps"), name)
     if name in __all__:
@@ -52,6 +51,12 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """What is public, for tab completion: also what has not been imported yet, and none of our own modules."""
     return sorted(__all__)
+
+
+def _model(name: str) -> Any:
+    """What one of our families makes its models of."""
+    families = importlib.import_module("samebits.families").built_in().values()
+    return next(family.model for family in families if getattr(family.model, "__name__", "") == name)
 
 
 def _version() -> str:

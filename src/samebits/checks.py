@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from decimal import Decimal
@@ -107,6 +108,14 @@ def path(name: str, value: Any) -> Path:
         rule = f"a path that can be looked up ({error.strerror})"
         raise SamebitsError(_told(name, value, rule, "name another")) from None
     return found
+
+
+def parse_grid(text: str) -> tuple[int, int]:
+    """Height and width of a text such as 64x64."""
+    found = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text.strip().lower())
+    if not found:
+        raise SamebitsError(f"grid is {shown(text)}; it must be HEIGHTxWIDTH; for example --grid 64x64")
+    return int(found[1]), int(found[2])
 
 
 def refuse(name: str, value: Any, rule: str, remedy: str = "") -> SamebitsError:

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from samebits import api
+from samebits.checks import parse_grid
 from samebits.cli.common import worker_counts
-from samebits.cli.render import parse_grid
 from samebits.config import parse_setting, read_toml, to_toml
 from samebits.devices.cpu.pool import worker_count
 from samebits.errors import SamebitsError

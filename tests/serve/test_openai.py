@@ -125,7 +125,7 @@ def test_a_text_without_a_seed_can_be_had_again(client):
 def test_what_is_refused_says_the_rule(client):
     with pytest.raises(openai.NotFoundError, match="the model 'nobody' does not exist here"):
         client.completions.create(model="nobody", prompt="a")
-    with pytest.raises(openai.NotFoundError, match="is no gpt run"):
+    with pytest.raises(openai.NotFoundError, match="is a graph run, which writes no text"):
         client.completions.create(model="boolean", prompt="a")
     with pytest.raises(openai.BadRequestError, match="prompt has 17 tokens; it must have at most 16") as error:
         client.completions.create(model="gpt", prompt="the lazy dog. the")

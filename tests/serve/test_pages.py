@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from samebits.families import built_in
 from samebits.serve.events import Watchers
 from samebits.serve.metrics import BUCKETS, Curve, Thinned, last_row
 from samebits.serve.runs import Library
@@ -56,7 +57,8 @@ def test_a_run_that_trains_is_live(server, runs):
 
 def test_a_page_of_a_run(server, runs):
     found = server.get("/api/run", params={"id": "gpt"}).json()
-    assert found["can"] == "gpt"
+    assert found["can"] == "text"
+    assert found["details"] == {"context": 16}
     assert found["config"]["context"] == 16
     assert found["checkpoints"] == [10, 20]
     assert found["commands"][0] == f"samebits resume {runs}/gpt --steps 40"
@@ -257,3 +259,8 @@ def test_bad_commands_say_what_to_do(tmp_path):
             done = samebits_here("serve", *words, cwd=tmp_path)
             assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
             assert os.listdir(tmp_path) == []
+
+
+def test_the_page_knows_every_part_that_a_family_names(server):
+    script = server.get("/web/run.js").text
+    assert all(f'seen.can === "{family.page.part}"' in script for family in built_in().values())

@@ -29,6 +29,7 @@ from samebits.cli import (
     verify,
 )
 from samebits.cli.examples import epilog
+from samebits.cli.family_options import VERBS, FamilyCommand
 from samebits.cli.terminal import echo, say
 from samebits.cli.waiting import notice
 from samebits.compiler.compile_workers import watched_by
@@ -84,7 +85,8 @@ for name, function, summary in (  # a line each at 80 columns
     ("profile", profile.profile, "Where the time of a training step goes, and peak memory."),
     ("doctor", doctor.doctor, "This machine: cores, BLAS, GPUs, versions; are its bits right?"),
 ):
-    app.command(name, short_help=summary, epilog=epilog(name))(function)
+    kind = FamilyCommand if name in VERBS else None
+    app.command(name, cls=kind, short_help=summary, epilog=epilog(name))(function)
 
 
 def show_warning(

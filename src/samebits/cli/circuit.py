@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from samebits import api
+from samebits.checks import parse_grid
 from samebits.cli.common import CheckpointOption, RunPath, print_table
-from samebits.cli.render import parse_grid
 from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError
 from samebits.hardware.fpga import DEVICES

@@ -47,15 +47,6 @@ CheckpointOption = Annotated[str, typer.Option("--checkpoint", help="last, best 
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="samples a step")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="inputs and masks are drawn from it")]
 
-UnknownOption = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown",
-        metavar="drop|CHARACTER",
-        help="gpt: characters that the model does not know are dropped, or become this one; else they are an error",
-    ),
-]
-
 SECONDS_BETWEEN_LINES = 1.0
 MARKS = 100  # moments remembered of the steps seen, or a little more
 

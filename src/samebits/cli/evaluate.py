@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from samebits import api, checks
+from samebits import api
 from samebits.cli.common import (
     CheckpointOption,
     DeviceOption,
     InexactOption,
     RunPath,
-    UnknownOption,
     WorkerOption,
     computed_by,
     print_table,
 )
+from samebits.cli.family_options import given, of_run
 from samebits.cli.terminal import echo
 from samebits.devices.choose import device_for
 from samebits.devices.interface import Device
@@ -33,6 +32,7 @@ from samebits.training.parts import Report
 
 
 def evaluate(
+    context: typer.Context,
     folder: RunPath,
     workers: WorkerOption = "auto",
     device: DeviceOption = "cpu",
@@ -42,11 +42,6 @@ def evaluate(
         Path | None,
         typer.Option("--against", metavar="DIR", help="another run: the curves of both in one plot"),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="FILE", help="gpt: judge this text, or folder of texts, instead of its own"),
-    ] = None,
-    unknown: UnknownOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
 ) -> None:
     """Test a trained model: full evaluation sets, and the experiments of its family."""
@@ -54,10 +49,8 @@ def evaluate(
         api.open_run(one)  # before minutes go by
     if against is not None and against.resolve() == folder.resolve():
         raise SamebitsError(f"--against {against}: that is the same run; name another")
-    asked = {"data": None if data is None else checks.path("data", data), "unknown": unknown}
-    options = {key: value for key, value in asked.items() if value is not None}
     with device_for(device, workers, inexact) as team:
-        found, run, path = _report(folder, checkpoint, team, options)
+        found, run, path = _report(folder, checkpoint, team, context)
         drawn = None
         if against is not None:
             drawn = _overlay((folder, run, found), (against, *_other(against, checkpoint, team, found)))
@@ -77,17 +70,16 @@ def evaluate(
         echo(f"wrote {drawn}")
 
 
-def _report(folder: Path, checkpoint: str, team: Device, options: dict[str, Any]) -> tuple[Report, RunFolder, Path]:
+def _report(
+    folder: Path, checkpoint: str, team: Device, context: typer.Context | None = None
+) -> tuple[Report, RunFolder, Path]:
+    """`context` has the options; the run that is compared with has none."""
     run = api.open_run(folder)
     params, found, path = latest_weights(run, checkpoint)
     if run.family.report is None:
         raise SamebitsError(f"{folder} is a {run.family.name} run; that family has no tests of its own")
     kernels_for(run.family, team)
-    for key in options:
-        if key not in signature(run.family.report).parameters:
-            raise SamebitsError(
-                f"--{key} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
-            )
+    options = given(context, run.family, of_run(run.task, run.family)) if context else {}
     model = run.family.model(run.config, params, found.arrays)
     return run.family.report(model, team, **options), run, path
 
@@ -95,7 +87,7 @@ def _report(folder: Path, checkpoint: str, team: Device, options: dict[str, Any]
 def _other(folder: Path, checkpoint: str, team: Device, first: Report) -> tuple[RunFolder, Report | None]:
     """The run to compare with; its tests too where the first one's have curves."""
     run = api.open_run(folder)
-    return run, _report(folder, checkpoint, team, {})[0] if first.curves else None
+    return run, _report(folder, checkpoint, team)[0] if first.curves else None
 
 
 def _overlay(first: tuple[Path, RunFolder, Report], second: tuple[Path, RunFolder, Report | None]) -> Path:

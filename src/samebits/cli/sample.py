@@ -13,10 +13,10 @@ from samebits.cli.common import (
     DeviceOption,
     InexactOption,
     RunPath,
-    UnknownOption,
     WorkerOption,
     computed_by,
 )
+from samebits.cli.family_options import given, of_run
 from samebits.cli.terminal import echo, say
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
@@ -24,6 +24,7 @@ from samebits.training.computation import kernels_for
 
 
 def sample(
+    context: typer.Context,
     folder: RunPath,
     prompt: Annotated[str, typer.Option("--prompt", help="what the text begins with; empty: after a line break")] = "",
     tokens: Annotated[int, typer.Option("--tokens", help="how many to write; may exceed the context")] = 500,
@@ -32,7 +33,6 @@ def sample(
     top_k: Annotated[int, typer.Option("--top-k", help="the likeliest so many; 0: off")] = 0,
     seed: Annotated[int, typer.Option("--seed", help="with the sample's number, it decides every draw")] = 0,
     samples: Annotated[int, typer.Option("--samples", help="how many texts")] = 1,
-    unknown: UnknownOption = None,
     workers: WorkerOption = "auto",
     device: DeviceOption = "cpu",
     inexact: InexactOption = False,
@@ -42,13 +42,14 @@ def sample(
     run = api.open_run(folder)
     if "sample" not in run.family.verbs:
         raise SamebitsError(
-            f"{folder} is a {run.family.name} run; sample writes text with gpt; try: samebits eval {folder}"
+            f"{folder} is a {run.family.name} run; sample needs a model that writes text; try: samebits eval {folder}"
         )
+    options = given(context, run.family, of_run(run.task, run.family))
     with device_for(device, workers, inexact) as used:
         kernels_for(run.family, used)
         begun, found, tally = run.family.verbs["sample"](
-            api.load(folder, checkpoint), prompt, samples, used, unknown,
-            tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed,
+            api.load(folder, checkpoint), prompt, samples, used,
+            tokens=tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed, **options,
         )  # fmt: skip
         for number, pieces in enumerate(found):
             if samples > 1:

@@ -22,24 +22,24 @@ from samebits.cli.common import (
     SeedOption,
     SetOption,
     TaskName,
-    UnknownOption,
     WorkerOption,
     settings_of,
     work_of,
 )
+from samebits.cli.family_options import given
 from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo, say
-from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.groups.torchrun import launched, rank_and_size
 from samebits.progress import with_samples
 from samebits.report.plots import plot_losses, read_columns
 from samebits.runs.loop import Interrupts
 from samebits.runs.runfolder import METRICS
-from samebits.training.contract import Family
+from samebits.training.contract import Family, next_commands
 
 
 def train(
+    context: typer.Context,
     task: TaskName,
     preset: PresetOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="optimiser steps")] = None,
@@ -54,31 +54,11 @@ def train(
     keep: Annotated[int | None, typer.Option("--keep", help="checkpoints to keep, besides the best")] = None,
     setting: SetOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="a TOML file of config keys")] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="FILE", help="gpt: a text, or a folder of texts; graphs: your pairs")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", metavar="FILE", help="grow, letter: the picture; or lizard, letter, heart")
-    ] = None,
-    init_from: Annotated[
-        str | None, typer.Option("--init-from", metavar="DIR", help="gpt: a run whose weights training begins with")
-    ] = None,
-    unknown: UnknownOption = None,
-    sample_every: Annotated[
-        int | None,
-        typer.Option("--sample-every", metavar="STEPS", help="gpt: show what it writes, every so many steps"),
-    ] = None,
     processes: ProcessesOption = None,
 ) -> None:
     """Train a task into a new run folder."""
     family, _ = find_task(task)
-    named = {"data": data, "target": target, "init_from": init_from, "unknown": unknown, "sample_every": sample_every}
-    shorts = {key: value for key, value in named.items() if value is not None}
-    for key in shorts:
-        if key not in family.config.model_fields:
-            raise SamebitsError(
-                f"--{key.replace('_', '-')} is not for task {task}: {family.name} has no such key; leave it out"
-            )
+    shorts = given(context, family, f"task {task}: {family.name} has no such key")
     settings = settings_of(setting, steps=steps, batch_size=batch_size, seed=seed, keep=keep, **shorts)
     chosen = api.configure(task, preset, settings, config)[2]
     if processes is not None:
@@ -134,5 +114,7 @@ def finish(run: api.Run) -> None:
     for caveat in filter(None, (opened.family.caveat(opened.config), opened.doubts)):
         echo(f"  {caveat}")
     hint_at_best(run.path, opened.family)
-    look = next(iter(opened.family.verbs), "eval")
-    echo(f"next: samebits {look} {shlex.quote(str(run.path))}")
+    folder = shlex.quote(str(run.path))
+    tests = [f"samebits eval {folder}"] if opened.family.report else []
+    for command in [*next_commands(opened.family, folder), *tests][:1]:
+        echo(f"next: {command}")

@@ -1,6 +1,6 @@
-"""The run that training begins with (`init_from`): its weights and constants, verified. The optimiser starts afresh.
+"""Another run's weights to begin with, verified: for families whose config has `init_from` (Family.start).
 
-It is read when a run begins. From its first checkpoint on, a run needs nothing but itself.
+They are read when a run begins; its optimiser starts from zero. From its first checkpoint on, a run needs only itself.
 """
 
 from __future__ import annotations

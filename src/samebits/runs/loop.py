@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from samebits.arithmetic.arrays import Array
-from samebits.config import override
 from samebits.devices.interface import Device
 from samebits.errors import DeviceMemoryError, SamebitsError
 from samebits.groups.agreement import by_first
 from samebits.groups.exchange import Links
 from samebits.runs import checkpoint as checkpoints
-from samebits.runs.init_from import begin_with, read_source
 from samebits.runs.record import folder_name
 from samebits.runs.runfolder import METRICS, RunFolder
 from samebits.runs.sharing import share_checkpoint
@@ -31,6 +29,7 @@ from samebits.runs.writer import RunWriter, Writer
 from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
 from samebits.training.params import weights_hash
+from samebits.training.parts import Glimpse
 from samebits.training.state import Checkpoint
 from samebits.training.trainer import Trainer, batch_that_fits
 
@@ -39,7 +38,7 @@ class GroupWarning(UserWarning):
     """Something to know of several processes that share a run."""
 
 
-SAMPLE = "sample"  # in what an observer is told: a text that the model wrote (sample_every)
+SAMPLE = "sample"  # key of an observer's row: the text of Family.glimpse
 Observer = Callable[[int, dict[str, Any]], None]  # (steps done, the row just logged or {})
 
 
@@ -188,8 +187,9 @@ def _train(
             if logged or evaluated or passing:
                 writer.log(row, passing)
             seen = row
-            if writer.writes and (every := getattr(config, "sample_every", 0)) and done % every == 0:
-                seen = {**seen, SAMPLE: _glimpse(trainer)}
+            glimpse = run.family.glimpse
+            if glimpse and writer.writes and (every := glimpse.every(config)) and done % every == 0:
+                seen = {**seen, SAMPLE: _shown(trainer, glimpse)}
             observe(done, seen)
             if improved or done % config.checkpoint_every == 0:
                 writer.save(trainer.checkpoint(run.hash), trainer.layout)
@@ -201,11 +201,10 @@ def _train(
     return Outcome(weights_hash(trainer.device.download(trainer.params)), state.step, interrupted, state.stopped_early)
 
 
-def _glimpse(trainer: Trainer) -> str:
-    """What the model can do at this step, for whoever watches."""
-    family, params = trainer.family, trainer.device.download(trainer.params).copy()
-    model = family.model(trainer.config, params, trainer.arrays())
-    return family.glimpse(model, trainer.device) if family.glimpse else ""
+def _shown(trainer: Trainer, glimpse: Glimpse) -> str:
+    """What the model can do at this step."""
+    params = trainer.device.download(trainer.params).copy()
+    return glimpse.show(trainer.family.model(trainer.config, params, trainer.arrays()), trainer.device)
 
 
 def _begin(
@@ -217,12 +216,12 @@ def _begin(
     saved = share_checkpoint(links, lambda: _read(run, from_checkpoint, new_metrics))
     if saved is None:
         trainer = Trainer(family, config, device, links=links)
-        if init_from := getattr(config, "init_from", ""):
-            begin_with(read_source(init_from, family.name), trainer.layout, trainer.constants, trainer.params)
+        if family.start:
+            family.start.fill(config, trainer.layout, trainer.constants, trainer.params)
         return trainer, -1
     own = run.checkpoints / folder_name(saved.state.step)
-    if "init_from" in type(config).model_fields and own.is_dir():
-        config = override(config, {"init_from": str(own)})  # what it inherited or learned is in its own checkpoint
+    if family.start and own.is_dir():
+        config = family.start.resumed(config, own)
     trainer = Trainer(family, config, device, links=links)
     trainer.restore(saved)
     if links is None or links.rank == 0:

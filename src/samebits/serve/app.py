@@ -14,17 +14,16 @@ from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from samebits.errors import SamebitsError
-from samebits.families.gpt.model import GptModel
-from samebits.families.graph.model import GraphModel
-from samebits.families.logic_ca.circuits.page import automaton_of
-from samebits.families.logic_ca.model import LogicModel
+from samebits.families import discover
 from samebits.serve import openai
 from samebits.serve.batcher import Batcher
-from samebits.serve.details import details, rewritten
+from samebits.serve.details import details
 from samebits.serve.events import MOST_LISTENERS, Watchers
 from samebits.serve.guard import Guard, TooLargeError, error_body
 from samebits.serve.models import Loaded, Models
 from samebits.serve.runs import PICTURES, Library, inside, pictures
+from samebits.training.contract import Family
+from samebits.training.parts import find as find_function
 
 PAGES = {"/": "runs.html", "/run": "run.html"}
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -58,21 +57,34 @@ class Served:
             self.batcher.end()
             self.batcher.loop.call_soon_threadsafe(self.watchers.end)
 
-    async def model(self, name: str, which: str, kind: type, what: str) -> Loaded:
+    async def model(self, name: str, which: str, has: Callable[[Family], str], what: str) -> Loaded:
         loaded = await asyncio.to_thread(self.models.load, name, which)
-        if not isinstance(loaded.model, kind):
-            raise HTTPException(404, f"the run {name!r} is no {what} run; choose another")
+        if not has(loaded.family):
+            raise HTTPException(404, f"the run {name!r} is a {loaded.family.name} run, which {what}; choose another")
         return loaded
 
+    async def answer(self, address: str, loaded: Loaded, *given: str) -> Any:
+        """What the family of a model answers at one of its addresses (Page.answers)."""
+        named = loaded.family.page.answers[address]
+        return await asyncio.to_thread(lambda: find_function(named)(loaded.model, *given))
+
     async def automaton(self, name: str, which: str) -> dict[str, Any]:
-        loaded = await self.model(name, which, LogicModel, "logic_ca")
+        loaded = await self.model(name, which, answers("automaton"), "has no automaton to play with")
         async with self.searching:
             if loaded.key not in self.automata:
                 if len(self.automata) >= AUTOMATA:
                     self.automata.pop(next(iter(self.automata)))
                 task = self.library.summary(name).task
-                self.automata[loaded.key] = await asyncio.to_thread(automaton_of, loaded.model, task)
+                self.automata[loaded.key] = await self.answer("automaton", loaded, task)
             return self.automata[loaded.key]
+
+
+def answers(address: str) -> Callable[[Family], str]:
+    return lambda family: family.page.answers.get(address, "")
+
+
+def writes_text(family: Family) -> str:
+    return family.page.texts
 
 
 def make_app(library: Library, key: str | None = None, workers: int | str = "auto") -> Guard:
@@ -193,8 +205,9 @@ def add_runs(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/rewrite")
     async def rewrite(run: Name, expression: str, checkpoint: Step = "last") -> dict[str, Any]:
-        loaded = await served.model(run, checkpoint, GraphModel, "graph")
-        return await asyncio.to_thread(rewritten, loaded.model, expression)
+        loaded = await served.model(run, checkpoint, answers("rewrite"), "rewrites no expressions")
+        found: dict[str, Any] = await served.answer("rewrite", loaded, expression)
+        return found
 
 
 def add_openai(app: FastAPI, served: Served) -> None:
@@ -204,8 +217,8 @@ def add_openai(app: FastAPI, served: Served) -> None:
     @app.get("/v1/models")
     def models() -> dict[str, Any]:
         found = [run.summary for run in served.library.runs.values()]
-        gpt = [one for one in found if one.family == "gpt" and one.hash and not one.problem]
-        return {"object": "list", "data": [card(one.id, one.changed) for one in gpt]}
+        usable = [one for one in found if one.hash and not one.problem and writes_text(discover()[one.family])]
+        return {"object": "list", "data": [card(one.id, one.changed) for one in usable]}
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def add_openai(app: FastAPI, served: Served) -> None:
     async def find(name: str) -> Loaded:
         run, which = served.models.split(name)
         try:
-            return await served.model(run, which, GptModel, "gpt")
+            return await served.model(run, which, writes_text, "writes no text")
         except (LookupError, SamebitsError, HTTPException) as error:
             told = str(getattr(error, "detail", "") or (error.args[0] if error.args else ""))
             raise openai.RefusedError(

@@ -1,6 +1,6 @@
 """Continuous batching: the texts of all requests are written together, one token each a step, by one thread.
 
-A text takes a place of its model's batch (families/gpt/batching.py) when one is free, and leaves it when it is done or
+A text takes a place of its model's batch (parts.TextBatch) when one is free, and leaves it when it is done or
 nobody wants it any more, or for a while: when its reader lags behind, or after a turn, if others wait. It comes back by
 being read again, which gives the same bits. So what a text says is a function of the model, the prompt, the settings
 and its number, and of nobody else who is being served.
@@ -13,17 +13,16 @@ import threading
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
 from samebits.devices.cpu.pool import worker_count
 from samebits.devices.cpu.workers import Workers
-from samebits.families.gpt.batching import NONE, Batch, place_bytes
-from samebits.families.gpt.decoding import Draw
-from samebits.families.gpt.model import GptModel
+from samebits.training.parts import NO_TOKEN, TextModel
 
+NO_PLACE = -1
 PLACES = 64  # texts written at once, of one model
 PLACE_MEMORY = 1 << 29  # bytes of keys and values of one model, at most
 TURN = 256  # tokens, after which a text lets others have its place, if any wait
@@ -44,13 +43,13 @@ class Text:
     """One text on its way. What is `written` and not taken yet belongs to the event loop; the rest to the batcher."""
 
     tokens: list[int]  # the prompt, then what was drawn
-    how: Draw
+    how: Any  # what TextModel.draw returned
     sample: int
     most: int  # tokens to draw
     logprobs: int | None  # how many of the likeliest tokens to tell; None: nothing
     fresh: asyncio.Event  # set when there is something to take; several texts of a request may share it
     prompt: int = field(init=False)
-    place: int = NONE
+    place: int = NO_PLACE
     turn: int = 0  # tokens drawn since it took its place
     sent: int = 0
     taken: int = 0
@@ -70,9 +69,9 @@ class Text:
 class Group:
     """The texts of one model."""
 
-    def __init__(self, model: GptModel, workers: Workers) -> None:
-        places = int(max(1, min(PLACES, PLACE_MEMORY // place_bytes(model))))
-        self.batch, self.free = Batch(model, places, workers), list(range(places))
+    def __init__(self, model: TextModel, workers: Workers) -> None:
+        places = int(max(1, min(PLACES, PLACE_MEMORY // model.place_bytes)))
+        self.batch, self.free = model.batch(places, workers), list(range(places))
         self.end = model.vocabulary.end
         self.placed: dict[int, Text] = {}
         self.waiting: deque[Text] = deque()
@@ -99,7 +98,7 @@ class Group:
     def _leave(self, text: Text) -> None:
         del self.placed[text.place]
         self.free.append(text.place)
-        text.place = NONE
+        text.place = NO_PLACE
 
     def step(self) -> list[tuple[Text, Written | None]]:
         """One token each; None: the text has ended."""
@@ -108,7 +107,7 @@ class Group:
         found: list[tuple[Text, Written | None]] = []
         for place in active:
             text, token = self.placed[place], drawn[place]
-            if token == NONE:
+            if token == NO_TOKEN:
                 continue
             if token == self.end:
                 text.end = "stop"
@@ -144,7 +143,7 @@ class Batcher:
     def __init__(self, loop: asyncio.AbstractEventLoop, workers: int | str = "auto") -> None:
         self.loop, self.workers = loop, worker_count(workers)
         self.groups: dict[Hashable, Group] = {}
-        self.new: deque[tuple[Hashable, GptModel, Sequence[Text]]] = deque()
+        self.new: deque[tuple[Hashable, TextModel, Sequence[Text]]] = deque()
         self.bell, self.closing = threading.Event(), False
         self.thread = threading.Thread(target=self._work, name="samebits-batcher", daemon=True)
 
@@ -160,7 +159,7 @@ class Batcher:
         self.end()
         self.thread.join()
 
-    def submit(self, key: Hashable, model: GptModel, texts: Sequence[Text]) -> None:
+    def submit(self, key: Hashable, model: TextModel, texts: Sequence[Text]) -> None:
         self.new.append((key, model, texts))
         self.bell.set()
 

@@ -7,26 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from samebits import api
-from samebits.errors import SamebitsError
-from samebits.families.graph.expressions import Tree, text_of
-from samebits.families.graph.grammar import fits
-from samebits.families.graph.model import GraphModel, Rewriting
-from samebits.families.graph.series import make_series, teacher
-from samebits.families.graph.verbs import judged
-from samebits.report.graphs import places
+from samebits.families import discover
 from samebits.runs import checkpoint as checkpoints
-from samebits.runs.runfolder import CONFIG, RunFolder
+from samebits.runs.runfolder import CONFIG
 from samebits.serve.runs import Summary, pictures
-from samebits.training.contract import parameter_count
-
-MOST_EXPRESSION = 10_000  # characters
-EXAMPLES = {
-    "boolean": "(and x (or x (not F)))",
-    "peano": "(add (S (S 0)) (S 0))",
-    "arithmetic": "(add 2 (mul 3 1))",
-    "algebra": "(mul (add x 0) 1)",
-    "derivative": "(mul x (sin x))",
-}
+from samebits.training.contract import next_commands, parameter_count
 
 
 def details(summary: Summary, path: Path) -> dict[str, Any]:
@@ -38,25 +23,16 @@ def details(summary: Summary, path: Path) -> dict[str, Any]:
     if summary.problem:
         return found
     run = api.open_run(path)
-    config: Any = run.config
-    steps = checkpoints.steps_saved(run.checkpoints)
+    page, steps = run.family.page, checkpoints.steps_saved(run.checkpoints)
     found |= {
         "config": {key: value for key, value in run.values.items() if value is not None},
         "parameters": parameter_count(run.family, run.config),
         "checkpoints": steps,
         "sizes": [[name, list(shape)] for name, shape in run.family.layout(run.config)][:200],
-        "can": what_it_can(run) if steps else "",
+        "can": page.part if steps else "",
+        "details": dict(page.details(run.config)),
     }
-    if found["can"] == "graph":
-        found["example"] = EXAMPLES.get(config.rule, "") if config.data is None else ""
-    if found["can"] == "gpt":
-        found["context"] = config.context
     return found
-
-
-def what_it_can(run: RunFolder) -> str:
-    """Which part of the page there is for its family's model."""
-    return {"logic_ca": "automaton", "gpt": "gpt", "graph": "graph"}.get(run.family.name, "")
 
 
 def commands(summary: Summary) -> list[str]:
@@ -71,48 +47,7 @@ def commands(summary: Summary) -> list[str]:
         found.append(f"samebits resume {folder} --steps {2 * summary.steps}")
     if not summary.hash:
         return found
-    found.append(f"samebits eval {folder}")
-    found += {
-        "logic_ca": [f"samebits render {folder}", f"samebits circuit {folder}", f"samebits export {folder} --to html"],
-        "gpt": [f'samebits sample {folder} --prompt "def "', f"samebits export {folder}"],
-        "graph": [f"samebits render {folder}"],
-    }.get(summary.family, [])
-    return found
-
-
-def rewritten(model: GraphModel, expression: str) -> dict[str, Any]:
-    """An expression rewritten by the network, every step drawn and judged."""
-    if len(expression) > MOST_EXPRESSION:
-        raise SamebitsError(
-            f"the expression has {len(expression)} characters; it may have {MOST_EXPRESSION}; shorten it"
-        )
-    found = model.predict(expression, workers=1)
-    verdicts = verdicts_of(model, found)
-    steps = [
-        {**drawn(tree), "text": text, "verdict": verdict, "instead": instead}
-        for tree, text, (verdict, instead) in zip(found.trees, found.texts, verdicts, strict=True)
-    ]
-    return {"steps": steps, "ended": found.ended, "judged": judged(model.config, found)}
-
-
-def drawn(tree: Tree) -> dict[str, Any]:
-    """A tree with a place for each of its nodes."""
-    return {"labels": tree.labels, "parents": tree.parents, "places": places(tree.parents)}
-
-
-def verdicts_of(model: GraphModel, found: Rewriting) -> list[tuple[str, str]]:
-    """Of every tree: "right" or "wrong" by what the rules make of the one before, and that where it differs. "" where
-    there are no rules, or they are not made for this expression."""
-    config = model.config
-    if config.data is not None or not fits(config, found.trees[0]):
-        return [("", "")] * len(found.trees)
-    step, verdicts = teacher(config), [("", "")]
-    for before, after in zip(found.trees, found.trees[1:], strict=False):
-        try:
-            series = make_series(step, before, 10 * config.most_steps).trees
-        except SamebitsError:  # after a wrong step, the rules may come to no end
-            verdicts.append(("wrong", ""))
-            continue
-        wanted = series[1] if len(series) > 1 else before
-        verdicts.append(("right", "") if after == wanted else ("wrong", text_of(wanted)))
-    return verdicts
+    family = discover()[summary.family]
+    if family.report:
+        found.append(f"samebits eval {folder}")
+    return found + next_commands(family, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,7 +14,9 @@ from samebits import api
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.record import STATE
 from samebits.serve.runs import Library, stamp
+from samebits.training.contract import Family
 from samebits.training.params import weights_hash
+from samebits.training.parts import TextModel, find
 
 KEPT = 8  # models in memory
 AT = "@"  # between a run and a checkpoint: gpt-1@best, gpt-1@500
@@ -25,6 +28,13 @@ class Loaded:
     model: Any
     hash: str
     step: int
+    family: Family
+
+    @cached_property
+    def texts(self) -> TextModel:
+        """The model as one that writes text; of a family that has Page.texts."""
+        made: TextModel = find(self.family.page.texts)(self.model)
+        return made
 
 
 class Models:
@@ -44,7 +54,7 @@ class Models:
         with self.lock:
             if key not in self.kept:
                 model = api.load(path, folder.name.removeprefix("step-"))
-                self.kept[key] = Loaded(key, model, weights_hash(model.weights), step_of(folder))
+                self.kept[key] = Loaded(key, model, weights_hash(model.weights), step_of(folder), run.family)
                 while len(self.kept) > KEPT:
                     self.kept.popitem(last=False)
             self.kept.move_to_end(key)

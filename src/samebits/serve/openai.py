@@ -1,4 +1,4 @@
-"""OpenAI's completions for gpt runs: the requests that their Python client sends, and the answers it reads."""
+"""OpenAI's completions for runs that write text: the requests that their client sends, and the answers it reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from samebits.config import problems
 from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
-from samebits.families.gpt.sampling import Settings, prompt_tokens
 from samebits.serve.batcher import Batcher, Text, Written
 from samebits.serve.models import Loaded
 from samebits.serve.writing import Logprobs, Writer, as_json, logprobs_of
@@ -133,9 +132,8 @@ def prepare(asked: Asked, loaded: Loaded) -> Job:
         raise RefusedError(f"stop must be {rule}; change it", param="stop")
     seed = secrets.randbits(32) if asked.seed is None else asked.seed
     temperature = 1.0 if asked.temperature is None else asked.temperature
-    model, fresh = loaded.model, asyncio.Event()
-    settings = Settings(max(most, 1), temperature, asked.top_p or 1.0, asked.top_k or 0, seed)
-    how = settings.draw(model.vocabulary)
+    model, fresh = loaded.texts, asyncio.Event()
+    how = model.draw(temperature, asked.top_p or 1.0, asked.top_k or 0, seed)
     prompts, texts, writers, heads = [], [], [], []
     for tokens, shown in prompts_of(asked, loaded):
         head = echoed(loaded, tokens, asked.logprobs) if asked.echo and asked.logprobs is not None else None
@@ -163,11 +161,12 @@ def prompts_of(asked: Asked, loaded: Loaded) -> list[tuple[list[int], str]]:
             f"prompt has {len(given)} texts and n is {asked.n or 1}; together they must make 1 to {MOST_TEXTS} texts; "
             "send several requests", param="prompt",
         )  # fmt: skip
-    vocabulary, context, found = loaded.model.vocabulary, loaded.model.config.context, []
+    model, found = loaded.texts, []
+    vocabulary, context = model.vocabulary, model.context
     for one in given:
         if isinstance(one, str):
             try:
-                tokens, shown = prompt_tokens(vocabulary, one).tolist(), one
+                tokens, shown = model.encode(one), one
             except SamebitsError as error:
                 raise RefusedError(str(error), param="prompt") from None
         else:
@@ -186,17 +185,18 @@ def prompts_of(asked: Asked, loaded: Loaded) -> list[tuple[list[int], str]]:
 
 def echoed(loaded: Loaded, tokens: Sequence[int], logprobs: int | None) -> Logprobs:
     """The probabilities of a prompt's own tokens; nothing comes before the first."""
+    vocabulary = loaded.texts.vocabulary
     with Workers(1) as alone:
-        logits = loaded.model.logits(np.array([tokens]), alone)[0].astype(np.float64)
+        logits = loaded.texts.logits(tokens, alone).astype(np.float64)
     logits -= logits.max(1, keepdims=True)
     logits -= np.log(np.exp(logits).sum(1, keepdims=True))
-    records, at = [(0, Written(tokens[0]))], len(loaded.model.vocabulary.decode(np.array(tokens[:1])))
+    records, at = [(0, Written(tokens[0]))], len(vocabulary.decode(np.array(tokens[:1])))
     for token, row in zip(tokens[1:], logits, strict=False):
         likeliest = np.argsort(-row, kind="stable")[: logprobs or 0]
         told = Written(token, float(row[token]), tuple((int(one), float(row[one])) for one in likeliest))
         records.append((at, told))
-        at += len(loaded.model.vocabulary.decode(np.array([token])))
-    return logprobs_of(loaded.model.vocabulary, records)
+        at += len(vocabulary.decode(np.array([token])))
+    return logprobs_of(vocabulary, records)
 
 
 def choice(index: int, text: str, logprobs: Logprobs | None, end: str | None) -> dict[str, Any]:
@@ -210,7 +210,7 @@ async def pieces(job: Job, batcher: Batcher) -> AsyncIterator[list[dict[str, Any
     waiting, wanted = dict(enumerate(job.texts)), job.asked.logprobs is not None
     try:
         if drawn := [text for text in job.texts if not text.over]:
-            batcher.submit(job.loaded.key, job.loaded.model, drawn)
+            batcher.submit(job.loaded.key, job.loaded.texts, drawn)
         if job.asked.echo:
             yield [choice(i, prompt, job.heads[i], None) for i, prompt in enumerate(job.prompts)]
         while waiting:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from samebits.families.gpt.tokens import Vocabulary
 from samebits.serve.batcher import Written
+from samebits.training.parts import Vocabulary
 
 
 def spelt(vocabulary: Vocabulary, token: int) -> str:

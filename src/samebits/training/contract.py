@@ -6,6 +6,7 @@ device, and write one row per unit. What only some verbs need is optional, and i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -17,7 +18,7 @@ from samebits.arithmetic.arrays import Array
 from samebits.config import TrainConfig
 from samebits.devices.cpu.workers import Workers
 from samebits.devices.interface import Vector
-from samebits.training.parts import Bench, MakeModel, Report
+from samebits.training.parts import Bench, Glimpse, MakeModel, Option, Page, Report, Start
 
 Params = Array  # one flat vector
 Constants = Mapping[str, Array]  # integer arrays such as wires: saved and shown, never optimised
@@ -234,9 +235,20 @@ class Family(Generic[C, D]):
     # The optional parts.
     # (model, workers, perhaps options of its own, as data=): what `samebits eval` shows
     report: Callable[..., Report] | None = None
-    glimpse: Callable[[Any, Any], str] | None = None  # (model, workers): a text to show while it learns (sample_every)
+    glimpse: Glimpse | None = None  # what to show of a model while it trains
+    start: Start | None = None  # weights that training begins with instead of those of `init`
     verbs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # render, sample, predict, circuit …
+    # By verb of the command line, then by key: options that are for this family. For `train` a key is a config key, for
+    # `eval` an argument of `report`, for others an argument of the verb's function.
+    options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()  # what to type after training, DIR for the run's folder; `train` prints the first
+    page: Page = field(default_factory=Page)
     bench: Bench = field(default_factory=Bench)
+
+
+def next_commands(family: Family, folder: str) -> list[str]:
+    """The commands to type after training. `folder` is the run's, quoted for a shell."""
+    return [re.sub(r"\bDIR\b", lambda match: folder, command) for command in family.commands]
 
 
 def parameter_count(family: Family, config: TrainConfig) -> int:

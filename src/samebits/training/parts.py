@@ -1,4 +1,4 @@
-"""What a family may bring besides training: reports, and what `samebits bench` and `profile` know of it.
+"""What a family may bring besides training: reports, command-line options, its part of the web page, benchmarks.
 
 What a part needs is imported when it is used: training loads no benchmark. Such things are named "module:attribute".
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from samebits.arithmetic.arrays import Array
 from samebits.config import TrainConfig
+from samebits.devices.cpu.workers import Workers
 
 
 class Model(Protocol):
@@ -52,6 +53,117 @@ class Exported(NamedTuple):
 
     paths: Sequence[Path]
     lines: Sequence[str] = ()
+
+
+class Glimpse(NamedTuple):
+    """A text that shows what a model can do at a step of its training."""
+
+    show: Callable[[Any, Any], str]  # (model, device)
+    every: Callable[[Any], int]  # config → steps between two of them; 0: none
+
+
+class Start(NamedTuple):
+    """Weights that a run begins with, such as those of another run (runs/init_from.py)."""
+
+    # (config, layout, constants, params): writes into `params`, which hold those of `init`, before the first step
+    fill: Callable[[Any, Sequence[tuple[str, tuple[int, ...]]], Mapping[str, Array], Any], None]
+    # (config, folder of the run's own checkpoint): the config to resume with. Whatever `fill` read is in that
+    # checkpoint, and the files it came from may be gone.
+    resumed: Callable[[Any, Path], Any]
+
+
+class Option(NamedTuple):
+    """A command-line option that one family adds to a verb: `--KEY`, with dashes for underscores."""
+
+    help: str
+    kind: type = str  # str, int, float, Path, or bool: a flag without a value
+    metavar: str | None = None
+    flags: str = ""  # where it is not --KEY: "--prove/--no-prove"
+    bounds: tuple[int, int] | None = None  # of an int, both included
+    parse: Callable[[str], Any] | None = None  # the text that was typed → the value; raises SamebitsError
+
+
+@dataclass(frozen=True)
+class Page:
+    """What `samebits serve` shows of a run of this family, besides what it shows of every run."""
+
+    # How the page shows the model: "automaton", "rewriting" or "text" (web/run.js); empty: not at all.
+    part: str = ""
+    # config → facts for the page, by name: texts and numbers. The part reads its own from them.
+    details: Callable[[Any], Mapping[str, Any]] = field(default=lambda config: {})
+    # What the part asks the server for, by the last word of the address, as "module:function". Both return what goes
+    # out as JSON. automaton: (model, name of the task); rewrite: (model, expression).
+    answers: Mapping[str, str] = field(default_factory=dict)
+    # "module:function", model → TextModel: then the run answers OpenAI's clients, and the part "text" works.
+    texts: str = ""
+
+
+class TokenStream(Protocol):
+    """Tokens as text, as they come; a character may take several."""
+
+    def feed(self, token: int) -> str: ...
+
+    def finish(self) -> str: ...
+
+
+class Vocabulary(Protocol):
+    """What the tokens of a model are."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text, where there is one."""
+
+    @property
+    def pieces(self) -> Sequence[bytes]:
+        """Every token as the bytes of its text."""
+
+    def decode(self, tokens: Array) -> str: ...
+
+    def stream(self) -> TokenStream: ...
+
+
+NO_TOKEN = -1  # of TextBatch.step: the place reads its prompt
+
+
+class TextBatch(Protocol):
+    """Places for texts of one model that are written together, a token each a step."""
+
+    logits: Array  # (places, vocabulary): of the last step
+
+    def put(self, place: int, tokens: Sequence[int], how: Any, sample: int, drawn: int) -> None:
+        """A text takes a place. `tokens`: all so far, of which the last `drawn` were drawn. `how`: of `draw`."""
+
+    def step(self, active: Array) -> Array:
+        """By place, the next token of those that are active, or NO_TOKEN."""
+
+
+class TextModel(Protocol):
+    """A model that writes text, as serve/batcher.py and serve/openai.py use it."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def context(self) -> int:
+        """The most tokens of a prompt."""
+
+    @property
+    def place_bytes(self) -> int:
+        """Memory that a place of a batch takes."""
+
+    def encode(self, prompt: str) -> list[int]:
+        """At least one token; raises SamebitsError for a text that the model cannot read."""
+
+    def draw(self, temperature: float, top_p: float, top_k: int, seed: int) -> Any:
+        """How tokens are drawn; what TextBatch.put takes."""
+
+    def logits(self, tokens: Sequence[int], workers: Workers) -> Array:
+        """(tokens, vocabulary): of the token that follows each."""
+
+    def batch(self, places: int, workers: Workers) -> TextBatch: ...
 
 
 class Peer(NamedTuple):

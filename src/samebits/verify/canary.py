@@ -18,7 +18,7 @@ from samebits.arithmetic.simd import dot, exp, largest, total, wide_squares
 from samebits.arithmetic.softmax import softmax, softmax_backward
 from samebits.bits import BITS, FILE, published
 from samebits.compiler.jit import kernel
-from samebits.config import override
+from samebits.config import TrainConfig, build, override
 from samebits.devices.cpu.workers import Workers
 from samebits.devices.interface import Device
 from samebits.distance import Graph, bounds, graph_edit_distance
@@ -134,13 +134,14 @@ def random_canary() -> str:
 
 
 def schedules_canary() -> str:
-    family = discover()["logic_ca"]
-    config = next(iter(family.tasks.values())).presets["small"]
     kinds = ("constant", "cosine", "hold-cosine", "plateau")
     rates = []
     for kind in kinds:
-        changed = override(config, {"schedule": kind, "schedule_steps": 50, "warmup_steps": 5, "eval_every": 10})
-        rates += [learning_rate(changed, step, Plateau(cuts=step // 9)) for step in range(60)]
+        config = build(
+            TrainConfig,
+            {"lr": 0.05, "schedule": kind, "schedule_steps": 50, "warmup_steps": 5, "eval_every": 10},
+        )
+        rates += [learning_rate(config, step, Plateau(cuts=step // 9)) for step in range(60)]
     return digest(np.array(rates))
 
 

@@ -35,7 +35,7 @@ const WORDS = { right: "✓ as the rules do", wrong: "✗ not what the rules do"
 
 export function mountRewriting(parent, run, seen) {
   parent.hidden = false;
-  const input = make("input", { className: "grow", id: "expression", value: seen.example ?? "", spellcheck: false, autocomplete: "off" });
+  const input = make("input", { className: "grow", id: "expression", value: seen.details.example ?? "", spellcheck: false, autocomplete: "off" });
   const which = make("select", { ariaLabel: "checkpoint" }, ...[...seen.checkpoints].reverse().map((step) => make("option", { value: String(step) }, `step ${step.toLocaleString("en")}`)));
   const form = make("form", { className: "bar" }, make("label", { className: "grow" }, "Expression", input), make("label", {}, "Checkpoint", which), make("button", { className: "main" }, "Rewrite"));
   const told = make("p", { role: "status", id: "judged" }), steps = make("div", { className: "steps", id: "steps" });

@@ -41,6 +41,7 @@ function facts(run) {
     fact((run.loss_name || "loss").replaceAll("_", " "), number(run.loss)),
     fact("Best", run.best === null ? "–" : `${number(run.best)} at step ${run.best_step.toLocaleString("en")}`),
     fact("Parameters", seen?.parameters?.toLocaleString("en") ?? "–"),
+    ...Object.entries(seen?.details ?? {}).map(([name, value]) => fact(name, typeof value === "number" ? value.toLocaleString("en") : String(value))),
     fact("Weights", make("code", { title: run.hash && `sha256:${run.hash}` }, run.hash ? `sha256:${run.hash.slice(0, 16)}…` : "–")),
   );
   byId("problem").hidden = !run.problem;
@@ -158,8 +159,8 @@ async function load(first) {
     byId("automaton").hidden = false;
     slider(seen.checkpoints);
   }
-  if (!mounted && seen.can === "gpt") mountGpt(byId("talk"), id, seen);
-  if (!mounted && seen.can === "graph") mountRewriting(byId("rewrite"), id, seen);
+  if (!mounted && seen.can === "text") mountGpt(byId("talk"), id, seen);
+  if (!mounted && seen.can === "rewriting") mountRewriting(byId("rewrite"), id, seen);
   mounted ||= Boolean(seen.can);
   if (first) hear();
 }

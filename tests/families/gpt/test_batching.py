@@ -8,6 +8,7 @@ import pytest
 from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.batching import NONE, Batch
 from samebits.families.gpt.sampling import Decoder, Settings
+from samebits.training.parts import NO_TOKEN
 from tests.families.gpt.test_sampling import make
 
 TOKENS = 30  # of each text: the context, 17, is full on the way
@@ -96,3 +97,7 @@ def test_a_place_that_reads_holds_nobody_up():
         steps = [batch.step(np.array([0, 1])).tolist() for _ in range(4)]
     assert [row[0] == NONE for row in steps] == [True, True, True, False]
     assert all(row[1] != NONE for row in steps)
+
+
+def test_a_place_that_reads_says_so_as_the_server_expects():
+    assert NONE == NO_TOKEN

@@ -21,11 +21,12 @@ from samebits.errors import SamebitsError
 from samebits.families.gpt import data, evaluation, gpu, reference, transformer, verbs
 from samebits.families.gpt.config import TASKS, GptConfig, layout
 from samebits.families.gpt.model import GptModel
+from samebits.families.gpt.options import OPTIONS
 from samebits.families.gpt.text import GENERATED
-from samebits.runs.init_from import read_source
-from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
+from samebits.runs.init_from import begin_with, read_source
+from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Layout, Metrics, Work
 from samebits.training.params import spans, views
-from samebits.training.parts import Bench, Measurement, Peer
+from samebits.training.parts import Bench, Glimpse, Measurement, Page, Peer, Start
 
 DEVIATION = 0.02
 SIZES = ("context", "width", "heads", "layers", "final_norm")
@@ -83,6 +84,12 @@ def inherited_keys(config: GptConfig) -> dict[str, str]:
         )
     # The checkpoint itself: should this run begin again, it begins with the same weights.
     return {"init_from": str(source.path.resolve()), "tokenizer": tokenizer}
+
+
+def begin(config: GptConfig, layout: Layout, constants: Constants, params: Array) -> None:
+    """The weights of `init_from`, where there is one."""
+    if config.init_from:
+        begin_with(read_source(config.init_from, FAMILY.name), layout, constants, params)
 
 
 def init(config: GptConfig, dtype: DTypeLike) -> Array:
@@ -188,8 +195,12 @@ FAMILY = Family(
     canary={"data": GENERATED},
     probes={"sampled text": sampled},
     report=evaluation.report,
-    glimpse=verbs.glimpse,
+    glimpse=Glimpse(verbs.glimpse, lambda config: config.sample_every),
+    start=Start(begin, lambda config, checkpoint: override(config, {"init_from": str(checkpoint)})),
     verbs={"sample": verbs.sample, "export": verbs.export},
+    options=OPTIONS,
+    commands=("samebits sample DIR", "samebits export DIR"),
+    page=Page("text", lambda config: {"context": config.context}, texts=f"{__package__}.serving:text_model"),
     bench=Bench(
         flops=flops,
         products=products,

@@ -17,7 +17,7 @@ from samebits.families.graph.config import TASKS, GraphConfig, layout, parameter
 from samebits.families.graph.model import GraphModel
 from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
 from samebits.training.params import spans, views
-from samebits.training.parts import Bench, Peer
+from samebits.training.parts import Bench, Option, Page, Peer
 
 MEAN_NODES = {
     "boolean": 7,
@@ -27,6 +27,14 @@ MEAN_NODES = {
     "derivative": 10,
     "pairs": 9,
 }  # of a training graph
+
+EXAMPLES = {
+    "boolean": "(and x (or x (not F)))",
+    "peano": "(add (S (S 0)) (S 0))",
+    "arithmetic": "(add 2 (mul 3 1))",
+    "algebra": "(mul (add x 0) 1)",
+    "derivative": "(mul x (sin x))",
+}  # by rule, to type into the page of a run
 
 
 def init(config: GraphConfig, dtype: DTypeLike) -> Array:
@@ -75,6 +83,11 @@ def summarise(config: GraphConfig, sums: Mapping[str, float], batch: Batch) -> d
     return {"edit_loss": sums["edit_loss"] / batch.samples, "wrong": 1 - sums["exact"] / batch.samples}
 
 
+def details(config: GraphConfig) -> dict[str, str]:
+    example = EXAMPLES.get(config.rule, "") if config.data is None else ""
+    return {"example": example} if example else {}
+
+
 def mean_nodes(config: GraphConfig) -> int:
     return config.random_graphs[0] or MEAN_NODES[config.rule]
 
@@ -120,6 +133,9 @@ FAMILY = Family(
     derived=lambda values: ("data_hash",),
     report=verbs.report,
     verbs={"render": verbs.render, "predict": verbs.predict},
+    options={"train": {"data": Option("your pairs", metavar="FILE")}},
+    commands=("samebits render DIR",),
+    page=Page("rewriting", details, {"rewrite": f"{__package__}.page:rewritten"}),
     bench=Bench(
         flops=flops,
         products=products,

@@ -22,6 +22,7 @@ from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficient
 from samebits.families.logic_ca.gpu import kernels as gpu
 from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
+from samebits.families.logic_ca.options import OPTIONS
 from samebits.families.logic_ca.reach import check_reach
 from samebits.families.logic_ca.simulation.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
@@ -29,7 +30,7 @@ from samebits.families.logic_ca.tiling import tiling
 from samebits.families.logic_ca.wiring import wires
 from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Metrics, Work
 from samebits.training.params import views
-from samebits.training.parts import Bench, Measurement, Peer
+from samebits.training.parts import Bench, Measurement, Page, Peer
 
 
 def init(config: LogicConfig, dtype: DTypeLike) -> Array:
@@ -153,6 +154,9 @@ FAMILY = Family(
     probes={"rollouts of automata": rolled_out},
     report=verbs.report,
     verbs={"render": verbs.render, "circuit": circuit_verb, "export": export, "fpga": fpga},
+    options=OPTIONS,
+    commands=("samebits render DIR", "samebits circuit DIR", "samebits export DIR --to html"),
+    page=Page("automaton", answers={"automaton": f"{__package__}.circuits.page:automaton_of"}),
     bench=Bench(
         flops=flops,
         traffic=traffic,

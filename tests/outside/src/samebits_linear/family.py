@@ -1,4 +1,4 @@
-"""Linear regression: the least a family can be. No report, no verbs, nothing for benchmarks."""
+"""Linear regression: a small family with options, a glimpse and a page. No report, no verbs, nothing for benchmarks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pydantic import Field
 from samebits.arithmetic import rng
 from samebits.arithmetic.arrays import Array, aligned
 from samebits.arithmetic.rng import Purpose
-from samebits.config import TrainConfig, override
+from samebits.config import OUTSIDE_HASH, TrainConfig, override
 from samebits.devices.cpu.workers import Workers
 from samebits.training.contract import Batch, Constants, Family, Filled, Kernels, Layout, Metrics, Task, Work
 from samebits.training.params import views
+from samebits.training.parts import Glimpse, Option, Page
 from samebits_linear.kernels import double, worker
 
 LAYOUT: Layout = [("weight", (3,)), ("bias", (1,))]
@@ -24,6 +25,10 @@ TRUE = (0.5, -1.5, 2.0, 0.25)
 
 class LinearConfig(TrainConfig):
     unit_samples: int = Field(8, ge=1, description="samples a unit of work")
+    noise: float = Field(0.1, ge=0, le=1, description="how far a target may be from the plane")
+    show_every: int = Field(
+        0, ge=0, description="show the weights every so many steps; 0: never", json_schema_extra=OUTSIDE_HASH
+    )
 
 
 FULL = LinearConfig(steps=200, batch_size=64, lr=0.05, weight_decay=0.0, eval_every=50, eval_samples=100)
@@ -47,7 +52,7 @@ def init(config: LinearConfig, dtype: DTypeLike) -> Array:
 
 def samples(config: LinearConfig, count: int, purpose: int, step: int) -> Batch:
     uniform = (rng.words((count, 4), config.seed, purpose, step) >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1
-    y = TRUE[3] + 0.1 * uniform[:, 3]
+    y = TRUE[3] + config.noise * uniform[:, 3]
     for k in range(3):
         y += TRUE[k] * uniform[:, k]
     return Batch((uniform[:, :3].astype(np.float32, order="C"), y.astype(np.float32)), count, float(count))
@@ -82,6 +87,10 @@ def summarise(config: LinearConfig, sums: Mapping[str, float], batch: Batch) -> 
     return {"loss": sums["loss"] / batch.samples}
 
 
+def shown(model: LinearModel, workers: Workers) -> str:
+    return "weights " + ", ".join(f"{weight:.2f}" for weight in model.weights.tolist())
+
+
 FAMILY = Family(
     name="linear",
     config=LinearConfig,
@@ -107,4 +116,13 @@ FAMILY = Family(
     metrics=Metrics(loss="loss", columns=("loss",), batch=(), evaluation=("loss",), best="loss"),
     summarise=summarise,
     model=LinearModel,
+    glimpse=Glimpse(shown, lambda config: config.show_every),
+    options={
+        "train": {
+            "noise": Option("how far a target may be from the plane", float, metavar="DISTANCE"),
+            "show_every": Option("show the weights every so many steps", int, metavar="STEPS"),
+        }
+    },
+    commands=("samebits resume DIR --steps 400",),
+    page=Page(details=lambda config: {"noise": config.noise, "plane": "0.5, -1.5, 2 and 0.25"}),
 )
