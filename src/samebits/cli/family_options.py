@@ -106,5 +106,5 @@ def given(context: typer.Context, family: Family, refused: str) -> dict[str, Any
 
 
 def of_run(task: str, family: Family) -> str:
-    """For `given`."""
+    """Why an option of another family is not for a run; what `given` takes."""
     return f"{task}: a {family.name} run has no such option"

@@ -91,8 +91,8 @@ class Page:
     part: str = ""
     # config → facts for the page, by name: texts and numbers. The part reads its own from them.
     details: Callable[[Any], Mapping[str, Any]] = field(default=lambda config: {})
-    # What the part asks the server for, by the last word of the address, as "module:function". Both return what goes
-    # out as JSON. automaton: (model, name of the task); rewrite: (model, expression).
+    # What the part asks the server for, by the last word of the address: "module:function", which returns a dict for
+    # JSON. "automaton" is called with (model, name of the task), "rewrite" with (model, expression).
     answers: Mapping[str, str] = field(default_factory=dict)
     # "module:function", model → TextModel: then the run answers OpenAI's clients, and the part "text" works.
     texts: str = ""

@@ -25,7 +25,7 @@ OPTIONS = {
     "render": {
         "steps": Option("CA steps to show", int),
         "grid": Option("grid size, such as 64x64", metavar="HxW", parse=parse_grid),
-        "soft": Option("the soft gates, not the learned circuit", bool, flags="--soft"),
+        "soft": Option("the soft gates, not the learned circuit", bool),
         "damage": Option("clear a block, such as 20x20@20-60", metavar="HxW@FIRST-LAST"),
         "asynchronous": Option(f"cells update with chance {ASYNC_RATE}", bool, flags="--async"),
     },
@@ -35,7 +35,7 @@ OPTIONS = {
         "test_steps": Option("with --grid: steps of the test bench; default: 32", int, bounds=(1, 100_000)),
         "prove": Option("equality by SAT; default: if python-sat is installed", bool, flags="--prove/--no-prove"),
         "minimise": Option("search this long for fewer gates", float, metavar="SECONDS"),
-        "all_channels": Option("every channel, also those that reach no visible one", bool, flags="--all-channels"),
+        "all_channels": Option("every channel, also those that reach no visible one", bool),
         "check": Option("write nothing; prove this file of the format instead", metavar="FILE", parse=exported_file),
     },
 }
