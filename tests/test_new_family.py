@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from tests import test_contract
 from tests.helpers import TIMEOUT
 from tests.pages import ROOT, blocks, items
-from tests.wheels import install
+from tests.wheels import copy_kernels, install
 
 PAGE = "docs/new-family.md"
 CANNOT_RUN = {
@@ -71,6 +71,7 @@ def follow(place, said):
             len(text.split()) > 2 and text not in CANNOT_RUN
         ):  # `samebits eval` is a name
             done = type_in(place, text)
+            copy_kernels(place / "src/samebits", place / "cache")  # `samebits tasks`, the first command, makes a cache
             assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
             printed[text] = done.stdout
             if "pytest" in text:
