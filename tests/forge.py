@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as pack_arrays
 
-from samebits.runs.record import ARRAYS, MOMENTS, STATE, record_hash
+from samebits.runs.record import ARRAYS, MOMENTS, MUTABLE, STATE, record_hash
 
 
 def forge(
@@ -22,7 +22,9 @@ def forge(
 ) -> None:
     """Change the record of state.json and the arrays in place, and make all hashes fit."""
     record, found = json.loads((checkpoint / STATE).read_bytes()), parse_arrays((checkpoint / ARRAYS).read_bytes())
-    order = [name for name in found if name not in MOMENTS and found[name].dtype.kind == "f"]
+    order = [
+        name for name in found if name not in MOMENTS and not name.startswith(MUTABLE) and found[name].dtype.kind == "f"
+    ]
     arrays(found)
     packed = pack_arrays({name: np.ascontiguousarray(value) for name, value in found.items()})
     (checkpoint / ARRAYS).write_bytes(packed)
