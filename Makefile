@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := runs/demo
 SPREAD := --numprocesses auto --maxprocesses 4 --dist worksteal  # tests start workers of their own: few processes
 
-.PHONY: demo test test-gpu test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz fuzz-gpu coverage clean
+.PHONY: demo test test-cpus test-gpu test-cluster test-network network test-hardware test-browser load test-arm lint bench soak soak-cluster fuzz fuzz-gpu coverage clean
 
 # The stamp remembers what was installed: a changed pyproject.toml installs again.
 $(VENV)/.user: pyproject.toml
@@ -40,7 +40,11 @@ demo: $(VENV)/.user
 
 test: lint
 	$(BIN)/python -m pytest $(SPREAD)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m jit_off $(SPREAD) $$(grep -rl --include='test_*.py' mark.jit_off tests)
+
+# The canaries compiled for other types of CPU. Two minutes; CI runs it too.
+test-cpus: $(VENV)/.dev
+	$(BIN)/python -m pytest -m cpus $(SPREAD)
 
 # What a GPU would show, without one: NVIDIA's own compiler, a CPU that plays an NVIDIA GPU, and Oclgrind, which watches the
 # threads of a kernel. Five minutes; CI runs it too.

@@ -17,6 +17,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("family", "task"), pairs, ids=[f"{family.name}-{task}" for family, task in pairs])
 
 
+# Tests of half a minute each. The last of them must not begin when all others are done, and the first should not
+# before kernels that all share are compiled: they begin in the middle of the last part of the list that a process gets.
+LONG = ("tests/test_docs.py", "tests/test_new_family.py", "tests/test_outside_family.py", "tests/test_sweep.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    long = [item for item in items if item.nodeid.startswith(LONG)]
+    short = [item for item in items if not item.nodeid.startswith(LONG)]
+    place = len(short) * 3 // 4
+    items[:] = short[:place] + long + short[place:]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def short_turns() -> Iterator[None]:
     """What is timed in a test is not looked at: no need to wait until caches are warm."""

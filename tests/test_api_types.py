@@ -23,6 +23,7 @@ from samebits.config import override
 from samebits.distance import Costs, Graph
 from samebits.families import discover, find_preset
 from samebits.families.gpt.tokens import characters, train_bpe
+from samebits.side_by_side import Jobs, train_until
 from samebits.verify.gradients import spread_params
 from tests.helpers import snapshot
 
@@ -262,9 +263,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class JobsHere(Jobs):
+    """Jobs of a sweep in this process: to start one takes seconds, and tests/test_sweep.py does."""
+
+    def run(self, jobs: Any, answered: Any, idle: Any) -> None:
+        for number, job in enumerate(jobs):
+            answered(number, train_until(job))
+            idle()
+
+
 @cells(RUNS)
 def test_runs(row: Row, argument: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is refused leaves nothing behind."""
+    monkeypatch.setattr("samebits.sweeping.Jobs", JobsHere)
     found = []
     for name in ODD:
         here = tmp_path / name

@@ -45,10 +45,10 @@ def copied(trained, tmp_path):
 
 
 def test_tasks_lists_every_task_and_preset(tmp_path):
-    listed = samebits("tasks", cwd=tmp_path).stdout
+    listed = samebits_here("tasks", cwd=tmp_path).stdout
     for task in ("checkerboard", "life"):
         assert f"\n{task} " in listed
-        one = samebits("tasks", task, cwd=tmp_path).stdout
+        one = samebits_here("tasks", task, cwd=tmp_path).stdout
         assert "│ full " in one
         assert "│ small " in one
     assert snapshot(tmp_path) == {}
@@ -190,7 +190,7 @@ def test_render_without_options_draws_into_the_run(copied):
 
 
 def test_verify_finds_one_hash(tmp_path):
-    done = samebits(
+    done = samebits_here(
         "verify", "life", "--preset", "small", "--steps", 3, "--workers", "1,2,3", "--gradients", cwd=tmp_path
     )
     assert done.returncode == 0

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import samebits as package
+from samebits.compiler.kernel_cache import kernel_hash
 from tests.helpers import TIMEOUT, samebits, weights_line
-from tests.wheels import install
+from tests.wheels import copy_kernels, install, unpack
 
 PROJECT = Path(__file__).parent / "outside"
 OURS = Path(package.__file__).parents[1]
-SOURCE_HASH = "from samebits.compiler.kernel_cache import kernel_hash; print(kernel_hash())"
 PAGE = """
 import json, pathlib, samebits
 from samebits.serve.details import details
@@ -75,7 +75,7 @@ def install_other(place, changes):
         for old, new in changes.items():
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
-    install(project, place.packages)
+    unpack(project, place.packages)
 
 
 def install_bare(place, text):
@@ -84,13 +84,14 @@ def install_bare(place, text):
     (project / "src").mkdir(parents=True)
     (project / "pyproject.toml").write_text(BARE, encoding="utf-8")
     (project / "src/bare.py").write_text(text, encoding="utf-8")
-    install(project, place.packages)
+    unpack(project, place.packages)
 
 
 def test_it_is_listed_trained_verified_and_timed(place):
-    """In one test: its sources are in the key of the kernel cache, so all of the engine is compiled for it."""
+    """In one test: its sources are in the key of the kernel cache, so the cache is its own."""
     install(PROJECT, place.packages)
     tasks = place.type("tasks")
+    copy_kernels(OURS / "samebits", place.path / "cache")
     assert re.search(r"^linear +find four numbers$", tasks, re.MULTILINE)
     assert re.search(
         r"│ full +│ +4 │ +200 │ +64 │ the default; they are 0.5, -1.5, 2 and 0.25", place.type("tasks", "linear")
@@ -129,23 +130,25 @@ def test_without_the_package_there_is_no_such_task(place):
     assert "there is no task 'linear'" in place.refused("train", "linear")
 
 
-def test_its_sources_are_in_the_key_of_the_kernel_cache(place):
-    seen = [place.python(SOURCE_HASH)]
-    install(PROJECT, place.packages)
-    seen.append(place.python(SOURCE_HASH))
-    assert place.python(SOURCE_HASH) == seen[-1]
+def test_its_sources_are_in_the_key_of_the_kernel_cache(place, monkeypatch):
+    seen = [kernel_hash()]
+    unpack(PROJECT, place.packages)
+    monkeypatch.syspath_prepend(place.packages)
+    seen.append(kernel_hash())
+    assert kernel_hash() == seen[-1]
     for name in ("__init__.py", "family.py", "kernels.py"):
         with (place.packages / "samebits_linear" / name).open("a", encoding="utf-8") as file:
             file.write("# changed\n")
-        seen.append(place.python(SOURCE_HASH))
+        seen.append(kernel_hash())
     assert len(set(seen)) == 5
 
 
-def test_so_is_the_source_of_a_module_that_is_no_package(place):
+def test_so_is_the_source_of_a_module_that_is_no_package(place, monkeypatch):
     install_bare(place, "FAMILY = None\n")
-    before = place.python(SOURCE_HASH)
+    monkeypatch.syspath_prepend(place.packages)
+    before = kernel_hash()
     (place.packages / "bare.py").write_text("FAMILY = 0\n", encoding="utf-8")
-    assert place.python(SOURCE_HASH) != before
+    assert kernel_hash() != before
 
 
 @pytest.mark.parametrize(

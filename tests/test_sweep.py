@@ -147,7 +147,7 @@ def test_a_sweep_has_the_bits_of_single_runs_whatever_its_jobs(tmp_path):
 
 def test_a_run_stops_where_the_condition_first_holds(tmp_path):
     sweep = tiny(tmp_path / "sweep", lr=[0.05, 0.06], stop_when="step >= 7")
-    found, _ = run_sweep(sweep, 2, silent)
+    found, _ = run_sweep(sweep, 1, silent)
     logged = read_columns(tmp_path / "sweep/000/metrics.csv")["step"]
     first = int(next(step for step in logged if step >= 7))
     assert [(run.state, run.step) for run in found] == [(STOPPED, first)] * 2
@@ -170,7 +170,7 @@ def test_a_run_that_cannot_go_on_fails_alone(tmp_path):
     begin(sweep)
     (tmp_path / "sweep/000").mkdir()
     (tmp_path / "sweep/000/precious").write_text("mine")
-    found, finished = run_sweep(sweep, 2, silent)
+    found, finished = run_sweep(sweep, 1, silent)  # by the process that failed
     assert finished
     assert [run.state for run in found] == ["failed", DONE]
     assert "not empty" in found[0].problem
@@ -182,22 +182,28 @@ def samebits_command(*words, **options):
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_or_killed_it_goes_on_to_the_same_end(number, tmp_path):
-    words = ("sweep", "checkerboard", "--preset", "small", "--set", "lr=0.05,0.06", "--set", "checkpoint_every=20")
-    words += ("--steps", 60, "--jobs", 2, "--out", tmp_path / "sweep")
-    begun = samebits_command(*words)
-    deadline = time.monotonic() + TIMEOUT
-    while not list(tmp_path.glob("sweep/*/checkpoints/step-*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.kill(begun.pid, number)
-    out, told = begun.communicate(timeout=TIMEOUT)
-    if number == signal.SIGINT:
-        assert begun.returncode == 130, told
-        assert "samebits resume" in out
-    while subprocess.run(["pgrep", "-P", str(begun.pid)], check=False, capture_output=True).stdout:
+def end_after_a_checkpoint(process, number, sweep):
+    """Send the signal once there is a checkpoint that was not there before; what it wrote on both streams."""
+    before, deadline = set(sweep.glob("*/checkpoints/step-*")), time.monotonic() + TIMEOUT
+    while not set(sweep.glob("*/checkpoints/step-*")) - before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    written = process.communicate(timeout=TIMEOUT)
+    while subprocess.run(["pgrep", "-P", str(process.pid)], check=False, capture_output=True).stdout:
         time.sleep(0.1)
+    return written
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_interrupted_and_killed_it_goes_on_to_the_same_end(tmp_path):
+    words = ("sweep", "checkerboard", "--preset", "small", "--set", "lr=0.05,0.06", "--set", "checkpoint_every=10")
+    begun = samebits_command(*words, "--steps", 120, "--jobs", 2, "--out", tmp_path / "sweep")
+    out, told = end_after_a_checkpoint(begun, signal.SIGINT, tmp_path / "sweep")
+    assert begun.returncode == 130, told
+    assert "samebits resume" in out
+    begun = samebits_command("resume", tmp_path / "sweep")
+    end_after_a_checkpoint(begun, signal.SIGKILL, tmp_path / "sweep")
+    assert begun.returncode == -signal.SIGKILL
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:  # the children of a killed one leave by themselves
         ended = samebits_command("resume", tmp_path / "sweep")
@@ -208,7 +214,7 @@ def test_interrupted_or_killed_it_goes_on_to_the_same_end(number, tmp_path):
     assert ended.returncode == 0, told
     with (tmp_path / "sweep/sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
-    alone = api.train("checkerboard", preset="small", out=tmp_path / "alone", lr=0.06, steps=60)
+    alone = api.train("checkerboard", preset="small", out=tmp_path / "alone", lr=0.06, steps=120)
     assert (rows[1]["state"], rows[1]["weights"]) == (DONE, alone.weights_hash)
     assert (tmp_path / "sweep/curves.png").stat().st_size > 1000
 
@@ -289,7 +295,7 @@ def test_a_script_needs_no_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import samebits\nprint('begun')\n"
-        "found = samebits.sweep('checkerboard', preset='small', steps=2, eval_every=2, seed=[0, 1], jobs=2)\n"
+        "found = samebits.sweep('checkerboard', preset='small', steps=2, eval_every=2, seed=[0, 1], jobs=1)\n"
         "print(len(found.runs))\n"
     )
     done = subprocess.run(

@@ -1,13 +1,17 @@
-"""Packages that bring families, built and installed without a network."""
+"""Packages that bring families, built and installed without a network, and kernels they need not compile again."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
+from numba.core.caching import _CacheLocator
+
+from samebits.compiler.kernel_cache import KEPT_IN, PACKAGE
 from tests.helpers import TIMEOUT
 
 
@@ -45,3 +49,26 @@ def install(project: Path, folder: Path) -> None:
         [sys.executable, *command, write_wheel(project, folder.parent)], capture_output=True, text=True, timeout=TIMEOUT
     )
     assert done.returncode == 0, done.stderr
+
+
+def unpack(project: Path, folder: Path) -> None:
+    """The same without pip, which takes a second: the files of a wheel of Python sources lie as they are installed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(write_wheel(project, folder.parent)) as archive:
+        archive.extractall(folder)
+
+
+def copy_kernels(package: Path, cache: Path) -> None:
+    """Copy what this process and others have compiled of the shared kernels into the kernel caches in a folder.
+
+    The key of a kernel cache covers the sources of every family, so a package that adds one begins with an empty cache.
+    `package` has the same files as ours, with their times, which Numba compares: the machine code is the same. A cache
+    that has its own already, or a kernel that is not compiled yet, is left as it is.
+    """
+    assert KEPT_IN is not None
+    for folder in cache.glob("kernels-*"):
+        for name in ("arithmetic", "devices", "devices/cpu"):
+            ours, theirs = (_CacheLocator.get_suitable_cache_subpath(str(at / name / "x")) for at in (PACKAGE, package))
+            if (KEPT_IN / ours).is_dir() and not any((folder / theirs).glob("*.nbi")):
+                unfinished = shutil.ignore_patterns("tmp*", "*.lock")
+                shutil.copytree(KEPT_IN / ours, folder / theirs, ignore=unfinished, dirs_exist_ok=True)
