@@ -165,8 +165,10 @@ def reason_of(error: BaseException) -> str:
 
 
 class Batcher:
-    """The thread that writes. An error ends the texts that it concerns, and no others; the thread goes on. Made, started and stopped by the event loop;
-    all else of it may be called there too."""
+    """The thread that writes. An error ends the texts that it concerns and no others, and the thread goes on.
+
+    Made, started and stopped by the event loop; all else of it may be called there too.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, workers: int | str = "auto") -> None:
         self.loop, self.workers = loop, worker_count(workers)
