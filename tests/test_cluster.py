@@ -88,6 +88,31 @@ def test_a_killed_rank_is_started_again_and_the_run_goes_on(undisturbed, victim,
     assert (tmp_path / "run/metrics.csv").read_bytes() == undisturbed[400][1]
 
 
+def test_ranks_end_with_a_killed_launcher(undisturbed, tmp_path):
+    """Nobody could stop them, and the run would stay in use."""
+    words = [*LIFE, "--steps", 400, *sets(checkpoint_every=20), "--processes", 2, "--out", "run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "samebits", *map(str, words)], cwd=tmp_path, env={**os.environ, MARK: tmp_path.name},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + TIMEOUT
+        while not any((tmp_path / "run/checkpoints").glob("step-*")):
+            assert time.monotonic() < end
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        ranks = ranks_of(tmp_path.name)
+        assert len(ranks) == 2
+    finally:
+        process.kill()
+    process.communicate(timeout=TIMEOUT)  # until the last of them has closed its streams
+    assert ranks_of(tmp_path.name) == {}
+    reached = max(int(path.stem.split("-")[1]) for path in (tmp_path / "run/checkpoints").glob("step-*"))
+    assert reached < 400
+    done = samebits("resume", "run", cwd=tmp_path)
+    assert weights_line(done.stdout) == undisturbed[400][0], done.stderr
+
+
 def test_ctrl_c_saves_the_step_and_resume_goes_on(undisturbed, tmp_path):
     words = [*LIFE, "--steps", 400, *sets(checkpoint_every=20), "--processes", 2, "--out", "run"]
     with subprocess.Popen(

@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from samebits.conditions import Condition, condition_of
 from samebits.errors import SamebitsError
 from samebits.families import find_task
 from samebits.report.plots import read_columns
+from samebits.runs.runfolder import METRICS
 from samebits.sweeping import (
     DONE,
     GIVEN_UP,
@@ -29,6 +31,7 @@ from samebits.sweeping import (
     Standing,
     begin,
     job_count,
+    look,
     plan,
     reopen,
     run_sweep,
@@ -36,7 +39,7 @@ from samebits.sweeping import (
     values_of,
 )
 from samebits.sweeps import SweepResult, _values
-from tests.helpers import TIMEOUT
+from tests.helpers import TIMEOUT, samebits_here
 
 TINY = {"steps": [16], "eval_every": [2], "checkpoint_every": [4]}
 FAMILY = find_task("checkerboard")[0]
@@ -175,6 +178,89 @@ def test_a_run_that_cannot_go_on_fails_alone(tmp_path):
     assert [run.state for run in found] == ["failed", DONE]
     assert "not empty" in found[0].problem
     assert (tmp_path / "sweep/000/precious").read_text() == "mine"
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A sweep of two seeds, trained."""
+    found = tiny(tmp_path_factory.mktemp("swept") / "sweep", seed=[0, 1])
+    run_sweep(found, 1, silent)
+    return found
+
+
+def copied(swept, path):
+    """The sweep in another folder, its second run not there."""
+    shutil.copytree(swept.path, path)
+    shutil.rmtree(path / "001")
+    return replace(swept, path=path)
+
+
+def other_run(sweep):
+    shutil.copytree(sweep.folder(0), sweep.folder(1))
+
+
+def link_to_other_run(sweep):
+    sweep.folder(1).symlink_to(sweep.folder(0))
+
+
+def other_family(sweep):
+    api.train("boolean", preset="small", out=sweep.folder(1), steps=2, eval_every=0, workers=1)
+
+
+def other_length(sweep):
+    api.train("checkerboard", preset="small", out=sweep.folder(1), seed=1, steps=2, eval_every=2, workers=1)
+
+
+def plain_file(sweep):
+    sweep.folder(1).write_text("not a run")
+
+
+def no_metrics(sweep):
+    api.train("checkerboard", preset="small", out=sweep.folder(1), seed=1, workers=1, **SETTINGS)
+    text = (sweep.folder(1) / METRICS).read_text()
+    (sweep.folder(1) / METRICS).write_text(text.replace("eval_hard_loss", "eval_other_loss"))
+
+
+def no_config(sweep):
+    shutil.copytree(sweep.folder(0), sweep.folder(1))
+    (sweep.folder(1) / "config.toml").write_text("[run\n")
+
+
+SETTINGS = {key: value for key, (value,) in TINY.items()}
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (other_run, "was trained with seed 0, and this run of the sweep has 1; move it away"),
+        (link_to_other_run, "was trained with seed 0, and this run of the sweep has 1; move it away"),
+        (other_family, "is a run of boolean, and the sweep is of checkerboard; move it away"),
+        (other_length, "was trained with schedule_steps 2, and this run of the sweep has 16"),
+        (plain_file, "is no folder; move it away"),
+        (no_metrics, "has no column eval_hard_loss"),
+        (no_config, "is not valid TOML"),
+    ],
+)
+def test_what_is_no_run_of_the_sweep_is_named(swept, put, told, tmp_path):
+    sweep = copied(swept, tmp_path / "sweep")
+    put(sweep)
+    done = samebits_here("resume", sweep.path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"run 001 failed: {sweep.folder(1)}" in done.stdout
+    assert told in done.stdout
+    assert "1 run of this sweep failed: 001" in done.stderr
+    with (sweep.path / "sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["state"] for row in rows] == [DONE, "failed"]
+    assert rows[1]["weights"] == ""
+
+
+def test_a_run_of_the_sweep_that_was_trained_further_is_still_one(swept, tmp_path):
+    sweep = copied(swept, tmp_path / "sweep")
+    first, _ = run_sweep(swept, 1, silent)
+    api.resume(sweep.folder(0), steps=20, workers=1)
+    found = look(sweep, 0, 16)
+    assert (found.state, found.step, found.value) == (DONE, 16, first[0].value)
 
 
 def samebits_command(*words, **options):

@@ -7,26 +7,24 @@ its parent dies, it goes too.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from samebits import api
-from samebits.compiler.children import command, environment
+from samebits.compiler.children import command, end_with_parent, environment
 from samebits.conditions import Condition
 from samebits.errors import SamebitsError
 from samebits.runs.loop import Interrupts
 from samebits.runs.runfolder import CONFIG
 
 Answer = dict[str, Any]
-SECONDS = 0.5  # between two looks at who is ready, or still there
+SECONDS = 0.5  # between two looks at who is ready
 
 
 class Jobs:
@@ -134,14 +132,8 @@ def train_until(job: dict[str, Any]) -> Answer:
     return {"step": run.outcome.step, "weights": run.outcome.weights}
 
 
-def _leave_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(SECONDS)
-    os._exit(1)
-
-
 def main() -> None:
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent(with_thread=True)  # Jobs waits for us in the thread that started us
     try:
         for line in sys.stdin:
             try:

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +24,15 @@ import numpy as np
 from samebits import api, checks
 from samebits.compiler.cores import available_cores
 from samebits.conditions import Condition, condition_of
-from samebits.config import TrainConfig, parse_setting, read_toml, to_toml
+from samebits.config import TrainConfig, outside_hash, parse_setting, read_toml, to_toml
 from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.printing import shown
 from samebits.report.comparison import plot_runs
 from samebits.report.plots import read_columns
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.loop import latest_weights
-from samebits.runs.runfolder import CONFIG, METRICS
+from samebits.runs.runfolder import CONFIG, METRICS, RunFolder
 from samebits.side_by_side import Answer, Jobs
 from samebits.training.ahead import compile_ahead
 from samebits.training.contract import Family
@@ -188,14 +190,64 @@ def reopen(path: Path) -> Sweep:
         raise SamebitsError(f"{path / SWEEP} was altered; put it back as samebits wrote it") from None
 
 
-def look(sweep: Sweep, index: int, until: int) -> Standing:
-    """Where a run stands, judged by its metrics up to a step."""
-    found = Standing(index, sweep.runs[index])
+def check_run(sweep: Sweep, index: int) -> None:
+    """Refuse what lies where a run of the sweep belongs and is another run, or none.
+
+    All keys of the config hash are compared, and what the sweep varies besides; `resume` may have raised `steps`. What a family reads off its data follows from the other keys.
+    """
     folder = sweep.folder(index)
+    remedy = "move it away, and give the same command again"
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise SamebitsError(f"{folder} is no folder; {remedy}")
+    if not (folder / CONFIG).is_file():
+        return
+    run = api.open_run(folder)
+    if (run.family.name, run.task) != (sweep.family.name, sweep.task):
+        raise SamebitsError(f"{folder} is a run of {run.task}, and the sweep is of {sweep.task}; {remedy}")
+    config = api.configure(sweep.task, sweep.preset, sweep.runs[index])[2]
+    # Reading the data takes time: only where the config as it was given does not say enough.
+    if _other_key(sweep, run, config) is not None and (found := _other_key(sweep, run, resolve(sweep.family, config))):
+        key, trained, wanted = found
+        raise SamebitsError(
+            f"{folder} was trained with {key} {shown(trained)}, and this run of the sweep has {shown(wanted)}; {remedy}"
+        )
+
+
+def _other_key(sweep: Sweep, run: RunFolder, config: TrainConfig) -> tuple[str, Any, Any] | None:
+    """The first key that a run has another value of than this config, with both values."""
+    wanted, trained = config.model_dump(mode="json"), run.config.model_dump(mode="json")
+    wanted["schedule_steps"] = wanted["schedule_steps"] or wanted["steps"]
+    free = (outside_hash(type(config)) - set(sweep.varied)) | {*sweep.family.derived(trained)}
+    for key, value in wanted.items():
+        enough = key == "steps" and trained[key] >= value
+        if key not in free and trained[key] != value and not enough:
+            return key, trained[key], value
+    return None
+
+
+def look(sweep: Sweep, index: int, until: int) -> Standing:
+    """Where a run stands, judged by its metrics up to a step; failed, with the reason, where it is another run."""
+    found = Standing(index, sweep.runs[index])
+    try:
+        check_run(sweep, index)
+        _judge(sweep, found, until)
+    except SamebitsError as error:
+        found.state, found.problem = FAILED, str(error)
+    return found
+
+
+def _judge(sweep: Sweep, found: Standing, until: int) -> None:
+    """Fill in how far a run has come, and its value."""
+    folder = sweep.folder(found.index)
     saved = checkpoints.steps_saved(folder / "checkpoints") if (folder / CONFIG).is_file() else []
     if not (saved and (folder / METRICS).is_file()):
-        return found
+        return
     columns = read_columns(folder / METRICS)
+    needed = {"step", sweep.judged_by, *([sweep.condition.column] if sweep.condition else [])}
+    if lacking := needed - set(columns):
+        raise SamebitsError(
+            f"{folder / METRICS} has no column {min(lacking)}; put it back as samebits wrote it, or move {folder} away"
+        )
     stop = sweep.condition.first(columns, until) if sweep.condition else None
     end = min(until, api.open_run(folder).config.steps) if stop is None else stop
     seen = columns["step"] <= end
@@ -206,7 +258,6 @@ def look(sweep: Sweep, index: int, until: int) -> Standing:
         found.state = STOPPED
     elif saved[-1] >= end:
         found.state = DONE
-    return found
 
 
 def survivors(standings: Sequence[Standing]) -> set[int]:
@@ -269,7 +320,10 @@ def run_sweep(sweep: Sweep, jobs: int, watch: Callable[[Sequence[Standing]], Non
     for one in standings:
         run = sweep.folder(one.index)
         if one.state in (DONE, STOPPED, GIVEN_UP) and one.step in checkpoints.steps_saved(run / "checkpoints"):
-            one.weights = weights_hash(latest_weights(api.open_run(run), str(one.step))[0])
+            try:
+                one.weights = weights_hash(latest_weights(api.open_run(run), str(one.step))[0])
+            except SamebitsError as error:
+                one.state, one.problem = FAILED, str(error)
     write_table(sweep, standings)
     return standings, not pool.stopping
 
@@ -302,8 +356,8 @@ def progress(sweep: Sweep, index: int) -> tuple[int, float]:
     """The step a run has logged last, and the newest of what it is judged by: for the eye, while it trains."""
     try:
         columns = read_columns(sweep.folder(index) / METRICS)
-    except (OSError, SamebitsError):  # not there yet, or half a line of it
+        values = columns[sweep.judged_by]
+    except (OSError, SamebitsError, KeyError):  # not there yet, or half a line of it
         return 0, math.nan
-    values = columns[sweep.judged_by]
     seen = values[np.isfinite(values)]
     return int(columns["step"][-1]) if len(columns["step"]) else 0, float(seen[-1]) if seen.size else math.nan

@@ -2,7 +2,9 @@
 
 import shutil
 import sys
+from functools import reduce
 from itertools import pairwise
+from operator import xor
 
 import numpy as np
 import pytest
@@ -60,8 +62,10 @@ def test_a_grid_comes_with_a_bench_and_is_proved_as_written(life, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "life_cell.v", "life_grid.v", "life_bench.v", "life_states.mem",
     }  # fmt: skip
-    lines = (tmp_path / "life_states.mem").read_text().split()
+    assert f"they were written to {tmp_path}" in (tmp_path / "life_bench.v").read_text()
+    *lines, last = (tmp_path / "life_states.mem").read_text().split()
     assert len(lines) == 4
+    assert reduce(xor, (int(line, 16) for line in lines)) ^ int(last, 16) == (1 << 30) - 1
     states = [np.array([int(line, 16) >> i & 1 for i in range(30)]).reshape(5, 6) for line in lines]
     for before, after in pairwise(states):
         around = sum(np.roll(before, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1)) - before

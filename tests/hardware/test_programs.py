@@ -1,5 +1,11 @@
 """Exported files run by others: a C compiler, Verilator, Icarus, yosys and nextpnr. Bit for bit as the rollout."""
 
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -54,6 +60,101 @@ def test_a_simulator_notices_a_wrong_state(tmp_path):
     words = programs.build_simulation(cell, (8, 9), states, fire, "icarus", tmp_path)
     with pytest.raises(SamebitsError, match="1 of 78 comparisons wrong"):
         programs.run_simulation(words, tmp_path)
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def shortened(path):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def unknown(path):
+    path.write_bytes(re.sub(rb"[0-9a-f]", b"x", path.read_bytes()))
+
+
+@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@pytest.mark.parametrize(("task", "boundary"), [("life", "periodic"), ("checkerboard-async", "zeros")])
+def test_a_bench_fails_without_its_data_and_in_another_folder(task, boundary, simulator, tmp_path):
+    """The all-zero state is a fixed point of Life: a bench that loaded nothing must not count that as equal."""
+    model, cell = case(task, boundary)
+    states, fire = export.bench_vectors(model, cell, (8, 9), 5)
+    words = programs.build_simulation(cell, (8, 9), states, fire, simulator, tmp_path)
+    assert "thing: 0 of" in programs.run_simulation(words, tmp_path)
+    for data in sorted(tmp_path.glob("*.mem")):
+        raw = data.read_bytes()
+        for damage in (Path.unlink, emptied, shortened, unknown):
+            damage(data)
+            with pytest.raises(SamebitsError, match=f"{data.name} is missing, incomplete or changed"):
+                programs.run_simulation(words, tmp_path)
+            data.write_bytes(raw)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    program = tmp_path / words[-1]
+    with pytest.raises(SamebitsError, match=r"run this in the folder of thing_states\.mem"):
+        programs.run_simulation([*words[:-1], str(program)], elsewhere)
+
+
+def broken_grids(text):
+    """Each gate's operation changed, each register that never takes its next state, each that is unknown."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        head, _, tail = line.partition(" = ")
+        if re.search(r"\bg[0-9]+$", head):
+            yield "\n".join([*lines[:i], f"{head} = ~({tail.removesuffix(';')});", *lines[i + 1 :]])
+        if "else if (step)" in line:
+            yield "\n".join([*lines[:i], *lines[i + 1 :]])
+            yield "\n".join([*lines[:i], re.sub("<= .*;", "<= 'bx;", line), *lines[i + 1 :]])
+
+
+@pytest.mark.parametrize(("task", "boundary"), [("life", "periodic"), ("checkerboard-async", "zeros")])
+def test_a_bench_fails_on_every_broken_grid(task, boundary, tmp_path):
+    """Under Icarus each gate in turn; a broken grid that also loads nothing fails as well."""
+    model, cell = case(task, boundary)
+    vectors = export.bench_vectors(model, cell, (8, 9), 5)
+    programs.build_simulation(cell, (8, 9), *vectors, "icarus", tmp_path)
+    source = tmp_path / "thing_grid.v"
+    grids = list(broken_grids(source.read_text()))
+    assert len(grids) >= len(cell.ops) + 2
+    command = ["iverilog", "-g2005", "-o", "simulation", source.name, "thing_bench.v"]
+    for text in grids:
+        source.write_text(text)
+        subprocess.run(command, cwd=tmp_path, check=True)
+        with pytest.raises(SamebitsError, match=r"[1-9][0-9]* of [0-9]+ comparisons wrong"):
+            programs.run_simulation(["vvp", "simulation"], tmp_path)
+    for data in tmp_path.glob("*.mem"):
+        data.unlink()
+    with pytest.raises(SamebitsError, match="is missing, incomplete or changed"):
+        programs.run_simulation(["vvp", "simulation"], tmp_path)
+
+
+def test_verilator_notices_a_broken_cell(tmp_path):
+    model, cell = case("life", "periodic")
+    states, fire = export.bench_vectors(model, cell, (8, 9), 5)
+    broken = replace(cell, ops=(cell.ops[0] ^ 15, *cell.ops[1:]))
+    words = programs.build_simulation(broken, (8, 9), states, fire, "verilator", tmp_path)
+    with pytest.raises(SamebitsError, match=r"[1-9][0-9]* of 78 comparisons wrong"):
+        programs.run_simulation(words, tmp_path)
+
+
+@pytest.mark.parametrize("simulator", ["With Icarus", "With Verilator"])
+def test_the_commands_in_the_head_of_a_bench_run(simulator, tmp_path):
+    """As exported by the command line, typed as written; in another folder they fail."""
+    model = learned("life")
+    export.export(model, "verilog", tmp_path / "out", name="life", grid=(7, 5), prove=False)
+    text = (tmp_path / "out/life_bench.v").read_text()
+    assert str(tmp_path / "out") in text
+    head = re.sub(r"\n// (?=&&)", " ", text)
+    command = re.search(rf"// {simulator}: (.*)", head)[1]
+    right = subprocess.run(command, shell=True, cwd=tmp_path / "out", capture_output=True, text=True)
+    assert right.returncode == 0
+    assert "life: 0 of 68 comparisons wrong" in right.stdout
+    for source in ("life_grid.v", "life_bench.v"):
+        shutil.copy(tmp_path / "out" / source, tmp_path)
+    wrong = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert wrong.returncode != 0
+    assert "comparisons" not in wrong.stdout
 
 
 @pytest.mark.parametrize("size", [(64, 64), (5, 70), (3, 3), (9, 128), (70, 63)])

@@ -33,14 +33,16 @@ def serving(*folders, key=None):
     while not server.started:
         time.sleep(0.01)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with httpx.Client(base_url=url, timeout=60) as client:
-        yield SimpleNamespace(
-            url=url, port=listening.getsockname()[1], library=library, http=client, get=client.get,
-            served=app.served,
-        )  # fmt: skip
-    server.end()
-    thread.join()
-    listening.close()
+    try:
+        with httpx.Client(base_url=url, timeout=60) as client:
+            yield SimpleNamespace(
+                url=url, port=listening.getsockname()[1], library=library, http=client, get=client.get,
+                served=app.served,
+            )  # fmt: skip
+    finally:  # a test that fails must not leave it running
+        server.end()
+        thread.join()
+        listening.close()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 import samebits
+from samebits.families.gpt.batching import Batch
 from samebits.serve import batcher
 from tests.serve.conftest import serving
 
@@ -192,3 +193,75 @@ def test_slow_readers_hold_nobody_up(server, client, monkeypatch):
     for link in links:
         link.close()
     until(lambda: server.served.batcher.placed == 0)
+
+
+class FailingOnce:
+    """A function that raises an error the first time, for what `concerns` says it concerns."""
+
+    def __init__(self, function, error, concerns=lambda *args: True):
+        self.function, self.error, self.concerns = function, error, concerns
+
+    def __call__(self, *args):
+        if self.error is not None and self.concerns(*args):
+            error, self.error = self.error, None
+            raise error
+        return self.function(*args)
+
+
+def asks_for_seed_99(place, tokens, how, *others):
+    return how.seed == 99
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "model_name", "concerns"),
+    [
+        (batcher, "Group", "gpt@10", lambda *args: True),  # while a request is admitted
+        (Batch, "put", "gpt", lambda batch, *args: asks_for_seed_99(*args)),  # while its text takes a place
+        (batcher, "written", "gpt", lambda token, logits, logprobs: logprobs == 7),  # when its token is read
+        (Batch, "step", "gpt", lambda *args: True),
+        (batcher.Batcher, "_admit", "gpt", lambda *args: True),
+    ],
+)
+def test_an_error_ends_the_request_it_concerns(server, client, model, monkeypatch, owner, name, model_name, concerns):
+    """And the thread that writes goes on: the next request is answered."""
+    server.served.batcher.groups.clear()
+    failing = FailingOnce(getattr(owner, name), MemoryError(), concerns)
+    monkeypatch.setattr(owner, name, lambda *args: failing(*args))
+    with pytest.raises(openai.InternalServerError, match="the text could not be written: not enough memory"):
+        client.completions.create(model=model_name, prompt="the ", max_tokens=9, seed=99, logprobs=7)
+    answer = client.completions.create(model="gpt", prompt="the ", max_tokens=9, seed=1)
+    assert answer.choices[0].text == model.generate("the ", tokens=9, seed=1, temperature=1.0)[0]
+    assert server.served.batcher.placed == 0
+
+
+def test_an_error_of_one_text_leaves_others_that_are_being_written(server, client, model, monkeypatch):
+    put = Batch.put
+
+    def failing(batch, *args):
+        if asks_for_seed_99(*args):
+            raise OverflowError("too large")
+        put(batch, *args)
+
+    monkeypatch.setattr(Batch, "put", failing)
+    stream = client.completions.create(model="gpt", prompt="the ", max_tokens=2000, seed=5, stream=True)
+    first = next(stream).choices[0].text
+    with pytest.raises(openai.InternalServerError, match="could not be written: OverflowError: too large"):
+        client.completions.create(model="gpt", prompt="the ", max_tokens=9, seed=99)
+    rest = "".join(chunk.choices[0].text for chunk in stream)
+    assert first + rest == model.generate("the ", tokens=2000, seed=5, temperature=1.0)[0]
+
+
+def test_a_thread_that_cannot_begin_answers_in_words(runs, monkeypatch):
+    """Every request, those that came before it failed and those after it, instead of none for ever."""
+
+    def no_workers(count):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(batcher, "Workers", no_workers)
+    monkeypatch.setattr(threading, "excepthook", lambda given: None)
+    with serving(runs) as server:
+        asked = {"model": "gpt", "prompt": "the ", "max_tokens": 3}
+        for _ in range(2):
+            answer = server.http.post("/v1/completions", json=asked)
+            assert answer.status_code == 500
+            assert "RuntimeError: can't start new thread" in answer.json()["error"]["message"]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
+import threading
 
 import httpx
 import numpy as np
 import pytest
 
 from samebits.families import built_in
+from samebits.runs.runfolder import RunFolder
 from samebits.serve.events import Watchers
 from samebits.serve.metrics import BUCKETS, Curve, Thinned, last_row
 from samebits.serve.runs import Library
@@ -114,6 +117,121 @@ def test_two_folders_with_the_same_names(tmp_path, runs):
     assert {"gpt", "deep/board", "board", "gpt/gpt"} <= set(library.runs)
 
 
+def told_texts(told):
+    """Every text of a message, however deep."""
+    if isinstance(told, dict | list):
+        return [text for part in (told.values() if isinstance(told, dict) else told) for text in told_texts(part)]
+    return [told]
+
+
+BAD_NAME = os.fsdecode(b"bad-\xff")
+
+
+def test_names_that_are_no_utf_8_are_shown_escaped(tmp_path, runs):
+    """Of run folders, of a folder above them, of pictures. No command could use such a run, so it has a problem."""
+    for name in ("good", BAD_NAME, f"{BAD_NAME}-deep/board"):
+        shutil.copytree(runs / "gpt", tmp_path / name)
+    for name in ("good", BAD_NAME):
+        shutil.copy(runs / "gpt/plots/loss.png", tmp_path / name / "plots" / f"{BAD_NAME}.png")
+    with serving(tmp_path) as server:
+        found = {run["id"]: run for run in server.get("/api/runs").json()["runs"]}
+        assert set(found) == {"good", "bad-\\udcff", "bad-\\udcff-deep/board"}
+        assert found["bad-\\udcff"]["path"] == f"{tmp_path}/bad-\\udcff"
+        assert "is no UTF-8, and no command of samebits takes it; rename it" in found["bad-\\udcff"]["problem"]
+        assert [one["id"] for one in server.get("/v1/models").json()["data"]] == ["good"]
+        for run in ("good", "bad-\\udcff"):
+            page = server.get("/api/run", params={"id": run}).json()
+            assert page["pictures"] == ["plots/bad-\\udcff.png", "plots/loss.png"]
+            picture = server.get("/api/picture", params={"run": run, "name": "plots/bad-\\udcff.png"})
+            assert picture.content == (runs / "gpt/plots/loss.png").read_bytes()
+        for params in ({}, {"run": "bad-\\udcff"}):
+            with server.http.stream("GET", "/api/events", params=params) as events:
+                first = next(line for line in events.iter_lines() if line.startswith("data"))
+            assert "bad-\\udcff" in told_texts(json.loads(first.removeprefix("data: ")))
+    with serving(tmp_path / f"{BAD_NAME}-deep") as server:
+        found = server.get("/api/runs").json()
+        assert found["folders"] == [f"{tmp_path}/bad-\\udcff-deep"]
+        assert server.get("/api/automaton", params={"run": "board"}).status_code == 400
+
+
+@pytest.mark.parametrize("error", [KeyError("rule"), UnicodeError("x"), RecursionError(), MemoryError()])
+def test_a_run_that_cannot_be_read_hides_no_other(runs, monkeypatch, error):
+    read = RunFolder.open
+
+    def failing(path, families):
+        if path.name == "boolean":
+            raise error
+        return read(path, families)
+
+    monkeypatch.setattr(RunFolder, "open", failing)
+    found = {summary.id: summary for summary in Library([runs]).scan()}
+    assert f"it cannot be read ({type(error).__name__}" in found["boolean"].problem
+    assert not found["gpt"].problem
+
+
+def test_values_that_json_has_not_and_links_to_themselves(tmp_path, runs):
+    shutil.copytree(runs / "gpt", tmp_path / "gpt")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    library = Library([tmp_path])
+    (summary,) = library.scan()
+    summary.best = float("inf")
+    assert summary.as_json()["best"] is None
+    json.dumps(summary.as_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "params"),
+    [
+        ("/api/runs", {}), ("/v1/models", {}), ("/api/run", {"id": "new"}), ("/v1/models/new", {}),
+        ("/v1/models/new@last", {}), ("/api/picture", {"run": "new", "name": "plots/loss.png"}),
+    ],
+)  # fmt: skip
+def test_a_run_that_came_while_serving_is_there_at_the_first_request(tmp_path, runs, path, params):
+    with serving(tmp_path) as server:
+        shutil.copytree(runs / "gpt", tmp_path / "new")
+        answer = server.get(path, params=params)
+        assert answer.status_code == 200
+        assert "image" in answer.headers["content-type"] or '"new' in answer.text
+        shutil.rmtree(tmp_path / "new")
+        gone = server.get(path, params=params)
+        if params or path.startswith("/v1/models/"):
+            assert gone.status_code == 404
+            assert "new" in gone.json()["error"]["message"]
+        else:
+            assert '"new' not in gone.text
+
+
+def test_events_of_a_run_that_came_while_serving(tmp_path, runs):
+    with serving(tmp_path) as server:
+        shutil.copytree(runs / "gpt", tmp_path / "new")
+        with server.http.stream("GET", "/api/events", params={"run": "new"}) as events:
+            assert events.status_code == 200
+
+
+def test_threads_that_scan_at_once_share_a_scan_that_began_after_they_asked(tmp_path, monkeypatch):
+    library, began, go, scans = Library([tmp_path]), threading.Event(), threading.Event(), []
+    whole = Library._scan
+
+    def slow(self):
+        scans.append(1)
+        began.set()
+        go.wait()
+        whole(self)
+
+    monkeypatch.setattr(Library, "_scan", slow)
+    threads = [threading.Thread(target=library.scan) for _ in range(6)]
+    threads[0].start()
+    began.wait()
+    for thread in threads[1:]:
+        thread.start()
+    until_waiting = [thread for thread in threads[1:] if not thread.is_alive()]
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert until_waiting == []
+    assert 2 <= len(scans) < 6
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:1@evil.example"])
 def test_other_hosts_are_refused_without_a_key(server, host):
     answer = server.get("/api/runs", headers={"host": host})
@@ -203,8 +321,6 @@ def test_a_curve_is_read_by_offset_and_anew_when_it_was_cut(tmp_path):
 
 
 def test_a_live_curve_is_told_as_it_grows_by_one_watcher(tmp_path, runs):
-    import shutil
-
     folder = tmp_path / "runs"
     shutil.copytree(runs / "gpt", folder / "gpt")
     library = Library([folder])

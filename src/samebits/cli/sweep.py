@@ -76,6 +76,9 @@ def train_sweep(chosen: Sweep, jobs: str) -> None:
         raise typer.Exit(130)
     show(chosen, found)
     echo(f"{counted(len(found), 'run')} in {time.perf_counter() - began:.0f} s")
+    if failed := [f"{one.index:03d}" for one in found if one.state == FAILED]:
+        say(f"samebits: {counted(len(failed), 'run')} of this sweep failed: {', '.join(failed)}; the reasons are above")
+        raise typer.Exit(1)
 
 
 def choices_of(pairs: list[str] | None, seeds: str | None, steps: int | None) -> dict[str, list[Any]]:
@@ -108,7 +111,8 @@ def show(sweep: Sweep, found: Sequence[Standing]) -> None:
             echo(f"run {one.index:03d} failed: {one.problem}")
     drawn = draw(sweep, found)
     echo(f"sweep {sweep.path}: sweep.csv{', ' + drawn.name if drawn else ''} and a run folder for each")
-    echo(f"next: samebits eval {shlex.quote(str(sweep.folder(best[0].index)))}")
+    if best[0].step:
+        echo(f"next: samebits eval {shlex.quote(str(sweep.folder(best[0].index)))}")
 
 
 def shown(value: float) -> str:
@@ -150,7 +154,7 @@ class SweepView:
             if one.state not in (WAITING, GIVEN_UP) and end not in self.told:
                 self.told.add(end)
                 say(f"run {one.index:03d}  {label(one, list(one.settings))}: {one.state} at step {one.step}"
-                    f"  {self.sweep.judged_by} {shown(one.value)}{one.problem}")  # fmt: skip
+                    f"  {self.sweep.judged_by} {shown(one.value)}{' ' + one.problem if one.problem else ''}")  # fmt: skip
 
     def _table(self, found: Sequence[Standing]) -> Group:
         ended = [one for one in found if one.state != WAITING]

@@ -9,22 +9,19 @@ started it is gone, it goes as well.
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import sys
-import threading
-import time
 import warnings
 from functools import reduce
 from multiprocessing.connection import Connection
 from typing import Any
 
 from samebits.compiler import compile_workers as aside
+from samebits.compiler.children import end_with_parent
 from samebits.compiler.compiled import Compiled
 from samebits.compiler.kernel_cache import KernelCache
 
 IDLE = 5.0  # seconds after which nobody is expected to want more
-SECONDS = 0.5  # between two looks at who started us
 
 
 def compile_one(order: aside.Order) -> bool:
@@ -42,12 +39,6 @@ def compile_one(order: aside.Order) -> bool:
     return True
 
 
-def _leave_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(SECONDS)
-    os._exit(1)
-
-
 def _save_undisturbed(save: Any) -> Any:
     """What is half written would stay for ever."""
 
@@ -63,7 +54,7 @@ def _save_undisturbed(save: Any) -> Any:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent(with_thread=False)  # any thread of our parent may have started us
     warnings.simplefilter("ignore")
     KernelCache.ask = None
     KernelCache.save_overload = _save_undisturbed(KernelCache.save_overload)  # type: ignore[method-assign]

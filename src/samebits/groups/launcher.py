@@ -7,6 +7,7 @@ import sys
 import uuid
 from typing import Any
 
+from samebits.compiler.children import PARENT
 from samebits.groups.torchrun import package
 
 RESTARTS = 3  # after a process was killed
@@ -23,6 +24,7 @@ def run_group(count: int, words: list[str]) -> int:
         "min_nodes": 1, "max_nodes": 1, "nproc_per_node": count, "run_id": uuid.uuid4().hex, "rdzv_backend": "c10d",
         "rdzv_endpoint": "localhost:0", "max_restarts": RESTARTS, "monitor_interval": 0.1,
     }  # fmt: skip
+    os.environ[PARENT] = str(os.getpid())  # orphans.py
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does; we have threads of our own
     try:
         elastic_launch(LaunchConfig(**settings), sys.executable)(*words)

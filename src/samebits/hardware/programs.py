@@ -100,6 +100,7 @@ def _run(words: Sequence[str], folder: Path) -> str:
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines()
-        told = next((line for line in said if "rror" in line or "wrong" in line), said[-1] if said else "nothing")
+        marks = ("rror", "wrong", "missing")
+        told = next((line for line in said if any(mark in line for mark in marks)), said[-1] if said else "nothing")
         raise SamebitsError(f"{words[0]} ended with {done.returncode}: {told}; please report this as a bug")
     return done.stdout

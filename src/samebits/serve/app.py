@@ -21,7 +21,7 @@ from samebits.serve.details import details
 from samebits.serve.events import MOST_LISTENERS, Watchers
 from samebits.serve.guard import Guard, TooLargeError, error_body
 from samebits.serve.models import Loaded, Models
-from samebits.serve.runs import PICTURES, Library, inside, pictures
+from samebits.serve.runs import PICTURES, Library, escaped, inside, pictures
 from samebits.training.contract import Family
 from samebits.training.parts import find as find_function
 
@@ -135,6 +135,10 @@ def add_errors(app: FastAPI) -> None:
     async def of_lookup(request: Request, error: LookupError) -> JSONResponse:
         return told(404, str(error.args[0]) if error.args else "there is nothing here")
 
+    @app.exception_handler(FileNotFoundError)
+    async def of_deleted(request: Request, error: FileNotFoundError) -> JSONResponse:
+        return told(404, "a file of this run has been deleted; look at the page of runs")
+
     @app.exception_handler(TooLargeError)
     async def of_body(request: Request, error: TooLargeError) -> JSONResponse:
         return told(413, "the body is too long; shorten it")
@@ -175,8 +179,8 @@ def add_runs(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/runs")
     def runs() -> dict[str, Any]:
-        summaries = [run.summary for run in library.runs.values()]
-        return {"runs": [summary.as_json() for summary in summaries], "folders": library.shown}
+        folders = [escaped(folder) for folder in library.shown]
+        return {"runs": [summary.as_json() for summary in library.scan()], "folders": folders}
 
     @app.get("/api/run")
     def run(id: Name) -> dict[str, Any]:
@@ -187,17 +191,17 @@ def add_runs(app: FastAPI, served: Served) -> None:
         if len(served.watchers.listeners) >= MOST_LISTENERS:
             raise HTTPException(503, "too many pages listen already; close some")
         for name in run:
-            library.find(name)
+            await asyncio.to_thread(library.find, name)
         told = served.watchers.events(list(dict.fromkeys(run)))
         return StreamingResponse(told, media_type="text/event-stream", headers=STREAM)
 
     @app.get("/api/picture")
     def picture(run: Name, name: Name) -> FileResponse:
         path = library.find(run)
-        if name not in pictures(path) or not inside(path / name, [path.resolve()]):
+        file = pictures(path).get(name)
+        if file is None or not inside(file, [path.resolve()]):
             raise HTTPException(404, "the run has no such picture")
-        kind = PICTURES[(path / name).suffix.lower()]
-        return FileResponse(path / name, media_type=kind, headers={"cache-control": "no-cache"})
+        return FileResponse(file, media_type=PICTURES[file.suffix.lower()], headers={"cache-control": "no-cache"})
 
     @app.get("/api/automaton")
     async def automaton(run: Name, checkpoint: Step = "last") -> dict[str, Any]:
@@ -216,17 +220,19 @@ def add_openai(app: FastAPI, served: Served) -> None:
 
     @app.get("/v1/models")
     def models() -> dict[str, Any]:
-        found = [run.summary for run in served.library.runs.values()]
-        usable = [one for one in found if one.hash and not one.problem and writes_text(discover()[one.family])]
-        return {"object": "list", "data": [card(one.id, one.changed) for one in usable]}
+        usable = [
+            run for run in served.library.scan() if run.hash and not run.problem and writes_text(discover()[run.family])
+        ]
+        return {"object": "list", "data": [card(run.id, run.changed) for run in usable]}
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
         await find(name)
-        return card(name, served.library.summary(served.models.split(name)[0]).changed)
+        run, _ = await asyncio.to_thread(served.models.split, name)
+        return card(name, (await asyncio.to_thread(served.library.summary, run)).changed)
 
     async def find(name: str) -> Loaded:
-        run, which = served.models.split(name)
+        run, which = await asyncio.to_thread(served.models.split, name)
         try:
             return await served.model(run, which, writes_text, "writes no text")
         except (LookupError, SamebitsError, HTTPException) as error:

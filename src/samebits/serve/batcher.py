@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,12 +77,16 @@ class Group:
         self.placed: dict[int, Text] = {}
         self.waiting: deque[Text] = deque()
 
-    def arrange(self) -> None:
-        """Who is done with goes; who lags or had a turn makes room if somebody waits; who waits comes in, in order."""
+    def arrange(self) -> list[tuple[Text, Written | None]]:
+        """Who is done with goes; who lags or had a turn makes room if somebody waits; who waits comes in, in order.
+
+        Returns the texts that could not take a place, which have ended.
+        """
+        failed: list[tuple[Text, Written | None]] = []
         for text in [text for text in self.placed.values() if text.unwanted or text.end]:
             self._leave(text)
         if not self.waiting:
-            return
+            return failed
         self.waiting = deque(text for text in self.waiting if not text.unwanted)
         ready = sum(not text.lags for text in self.waiting)
         for text in sorted(self.placed.values(), key=lambda text: (not text.lags, -text.turn)):
@@ -93,7 +98,12 @@ class Group:
             self.waiting.remove(text)
             text.place, text.turn = self.free.pop(), 0
             self.placed[text.place] = text
-            self.batch.put(text.place, text.tokens, text.how, text.sample, len(text.tokens) - text.prompt)
+            try:
+                self.batch.put(text.place, text.tokens, text.how, text.sample, len(text.tokens) - text.prompt)
+            except Exception as error:
+                self._leave(text)
+                failed += ended([text], reason_of(error))
+        return failed
 
     def _leave(self, text: Text) -> None:
         del self.placed[text.place]
@@ -113,10 +123,15 @@ class Group:
                 text.end = "stop"
                 found.append((text, None))
                 continue
+            try:
+                drawn_token = written(token, self.batch.logits[place], text.logprobs)
+            except Exception as error:
+                found += ended([text], reason_of(error))
+                continue
             text.tokens.append(token)
             text.turn += 1
             text.sent += 1
-            found.append((text, written(token, self.batch.logits[place], text.logprobs)))
+            found.append((text, drawn_token))
             if len(text.tokens) - text.prompt == text.most:
                 text.end = "length"
                 found.append((text, None))
@@ -137,14 +152,29 @@ def written(token: int, logits: Array, logprobs: int | None) -> Written:
     return Written(token, float(row[token]), tuple((int(one), float(row[one])) for one in likeliest))
 
 
+def ended(texts: Sequence[Text], reason: str) -> list[tuple[Text, Written | None]]:
+    """These texts, each ended for this reason, as `deliver` takes them."""
+    for text in texts:
+        text.end = reason
+    return [(text, None) for text in texts]
+
+
+def reason_of(error: BaseException) -> str:
+    return "not enough memory" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
+
+
 class Batcher:
-    """The thread that writes. Made, started and stopped by the event loop; all else of it may be called there too."""
+    """The thread that writes. An error ends the texts that it concerns and no others, and the thread goes on.
+
+    Made, started and stopped by the event loop; all else of it may be called there too.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, workers: int | str = "auto") -> None:
         self.loop, self.workers = loop, worker_count(workers)
         self.groups: dict[Hashable, Group] = {}
         self.new: deque[tuple[Hashable, TextModel, Sequence[Text]]] = deque()
         self.bell, self.closing = threading.Event(), False
+        self.over = ""  # why the thread writes no more, once it has ended
         self.thread = threading.Thread(target=self._work, name="samebits-batcher", daemon=True)
 
     def start(self) -> None:
@@ -162,6 +192,8 @@ class Batcher:
     def submit(self, key: Hashable, model: TextModel, texts: Sequence[Text]) -> None:
         self.new.append((key, model, texts))
         self.bell.set()
+        if self.over:  # nobody will look at it
+            deliver(self._end_new(self.over))
 
     def take(self, text: Text) -> list[Written]:
         """All that was written since."""
@@ -184,28 +216,49 @@ class Batcher:
         return sum(len(group.placed) for group in list(self.groups.values()))
 
     def _work(self) -> None:
-        with Workers(self.workers) as team:
-            while not self.closing:
-                self.bell.clear()  # before looking, so that nothing rung for is missed
-                self._admit(team)
-                for key, group in list(self.groups.items()):
-                    group.arrange()
-                    if not group.busy:
-                        continue
+        reason = "the server has ended"
+        try:
+            with Workers(self.workers) as team:
+                while not self.closing:
+                    self.bell.clear()  # before looking, so that nothing rung for is missed
                     try:
-                        found = group.step()
-                    except Exception as error:
-                        found = self._give_up(key, f"{type(error).__name__}: {error}")
-                    self.loop.call_soon_threadsafe(deliver, found)
-                if not any(group.busy for group in self.groups.values()) and not self.new and not self.closing:
-                    self.bell.wait()
-        for key in list(self.groups):
-            self.loop.call_soon_threadsafe(deliver, self._give_up(key, "the server has ended"))
+                        self._advance(team)
+                    except Exception as error:  # one that no text could be blamed for
+                        self._tell(self._end_all(reason_of(error)))
+                    if not any(group.busy for group in self.groups.values()) and not self.new and not self.closing:
+                        self.bell.wait()
+        except BaseException as error:
+            reason = reason_of(error)
+            raise
+        finally:
+            self.over = reason  # before the last look at what is new: who submits looks at it afterwards
+            self._tell(self._end_all(reason))
+
+    def _advance(self, team: Workers) -> None:
+        """One token for every text that has a place."""
+        self._admit(team)
+        for key, group in list(self.groups.items()):
+            found: list[tuple[Text, Written | None]] = []
+            try:
+                found += group.arrange()
+                if group.busy:
+                    found += group.step()
+            except Exception as error:
+                found += self._give_up(key, reason_of(error))
+            self._tell(found)
+
+    def _tell(self, found: list[tuple[Text, Written | None]]) -> None:
+        if found:
+            self.loop.call_soon_threadsafe(deliver, found)
 
     def _admit(self, team: Workers) -> None:
         while self.new:
             key, model, texts = self.new.popleft()
-            group = self.groups.pop(key, None) or Group(model, team)
+            try:
+                group = self.groups.pop(key, None) or Group(model, team)
+            except Exception as error:
+                self._tell(ended(texts, reason_of(error)))
+                continue
             self.groups[key] = group  # the latest stand last
             group.waiting.extend(texts)
         idle = [key for key, group in self.groups.items() if not group.placed and not group.waiting]
@@ -215,10 +268,21 @@ class Batcher:
     def _give_up(self, key: Hashable, reason: str) -> list[tuple[Text, Written | None]]:
         """A model that cannot be computed ends its texts, and no others."""
         group = self.groups.pop(key)
-        lost = [*group.placed.values(), *group.waiting]
-        for text in lost:
-            text.end = reason
-        return [(text, None) for text in lost]
+        return ended([*group.placed.values(), *group.waiting], reason)
+
+    def _end_new(self, reason: str) -> list[tuple[Text, Written | None]]:
+        found = []
+        with suppress(IndexError):  # empty; the event loop may take from it as well
+            while True:
+                found += ended(self.new.popleft()[2], reason)
+        return found
+
+    def _end_all(self, reason: str) -> list[tuple[Text, Written | None]]:
+        """Every text, of those that wait to be looked at as well."""
+        found = self._end_new(reason)
+        for key in list(self.groups):
+            found += self._give_up(key, reason)
+        return found
 
 
 def deliver(found: Sequence[tuple[Text, Written | None]]) -> None:

@@ -16,7 +16,7 @@ from samebits.training.contract import next_commands, parameter_count
 
 def details(summary: Summary, path: Path) -> dict[str, Any]:
     """A run's page; of a damaged run, what can still be read of it."""
-    found: dict[str, Any] = {"run": summary.as_json(), "pictures": pictures(path), "commands": commands(summary)}
+    found: dict[str, Any] = {"run": summary.as_json(), "pictures": list(pictures(path)), "commands": commands(summary)}
     file = path / CONFIG
     if file.is_file():
         found["config_file"] = file.read_bytes()[: 1 << 16].decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.errors import SamebitsError
 from samebits.serve.metrics import Curve
-from samebits.serve.runs import Library
+from samebits.serve.runs import Library, escaped
 
 RUN_SECONDS = 0.5  # between two looks at a run that is listened to
 LIST_SECONDS = 2.0  # and at all of them
@@ -82,7 +82,7 @@ class Watcher:
 
 
 def message(kind: str, content: Any) -> str:
-    return f"event: {kind}\ndata: {json.dumps(content, allow_nan=False, ensure_ascii=False)}\n\n"
+    return f"event: {kind}\ndata: {escaped(json.dumps(content, allow_nan=False, ensure_ascii=False))}\n\n"
 
 
 class RunLook:

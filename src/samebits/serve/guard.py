@@ -11,6 +11,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl
 
+from samebits.serve.runs import escaped
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -152,7 +154,7 @@ async def refuse(send: Send, status: int, text: str, code: str | None = None) ->
 def error_body(text: str, status: int, param: str | None = None, code: str | None = None) -> dict[str, Any]:
     """An error in OpenAI's shape."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"message": text, "type": kind, "param": param, "code": code}}
+    return {"error": {"message": escaped(text), "type": kind, "param": param, "code": code}}
 
 
 def form(wrong: bool) -> str:

@@ -62,6 +62,8 @@ class Models:
 
     def split(self, name: str) -> tuple[str, str]:
         """A model's name as clients give it: a run's, or a run's with a checkpoint."""
+        if not {name, name.rpartition(AT)[0]} & set(self.library.runs):
+            self.library.scan()  # it may be new, and its name may contain the sign
         if name in self.library.runs or AT not in name:
             return name, "last"
         run, _, which = name.rpartition(AT)

@@ -6,6 +6,7 @@ A page names a run by its id, which is looked up in what was found: no path is e
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bits import BITS
+from samebits.checks import can_be_written
 from samebits.errors import SamebitsError
 from samebits.families import discover
 from samebits.runs import checkpoint as checkpoints
@@ -50,7 +52,8 @@ class Summary:
     note: str = ""  # what to know about it though it can
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """As a JSON response can hold it, whatever the files of the run say."""
+        return {key: json_value(value) for key, value in asdict(self).items()}
 
 
 @dataclass
@@ -64,49 +67,81 @@ class Found:
 
 
 class Library:
-    """The runs of the folders given. `scan` is for one thread at a time; the rest is for any."""
+    """The runs of the folders given. For any thread."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = [folder.resolve() for folder in folders]
         self.shown = [str(folder) for folder in folders]
         self.runs: dict[str, Found] = {}
+        self._scanning, self._scans = threading.Lock(), 0
 
     def scan(self) -> list[Summary]:
-        """Look for runs, and what is new about them."""
+        """Look for runs, and what is new about them; what is there when this is called is in the result.
+
+        One thread scans at a time. Others wait, and share the next scan that begins.
+        """
+        begun = self._scans
+        with self._scanning:
+            if self._scans == begun:
+                self._scans += 1
+                self._scan()
+            return [run.summary for run in self.runs.values()]
+
+    def _scan(self) -> None:
         held, now = held_locks(), time.time()
         found: dict[str, Found] = {}
         for folder, shown in zip(self.folders, self.shown, strict=True):
             for path in run_folders(folder):
                 inside = path.relative_to(folder).as_posix()
-                name = folder.name if inside == "." else inside
-                known = free_name(found, name, folder.name)
+                name = escaped(folder.name if inside == "." else inside)
+                known = free_name(found, name, escaped(folder.name))
                 run = self.runs.get(known)
                 if run is None or run.path != path:
                     run = Found(known, path)
                 look(run, shown if inside == "." else f"{shown.rstrip('/')}/{inside}", held, now)
                 found[known] = run
         self.runs = found
-        return [run.summary for run in found.values()]
 
     def find(self, name: str) -> Path:
-        """The folder of a run, or an error that says what to do."""
+        """The folder of a run, or an error that says what to do. A run that is new is looked for."""
         run = self.runs.get(name)
+        if run is None:
+            self.scan()
+            run = self.runs.get(name)
         if run is None:
             raise LookupError(f"there is no run {name[:80]!r} in the folders served; look at the page of runs")
         if not inside(run.path, self.folders):
             raise LookupError(f"the run {name[:80]!r} has been moved out of the folders served")
+        if not run.path.is_dir():
+            raise LookupError(f"the run {name[:80]!r} has been deleted; look at the page of runs")
         return run.path
 
     def summary(self, name: str) -> Summary:
-        self.find(name)
-        return self.runs[name].summary
+        return self._known(name).summary
 
     def refresh(self, name: str) -> Summary:
         """The line of one run, of this moment."""
-        self.find(name)
-        run = self.runs[name]
+        run = self._known(name)
         look(run, run.summary.path, held_locks(), time.time())
         return run.summary
+
+    def _known(self, name: str) -> Found:
+        self.find(name)
+        run = self.runs.get(name)  # another thread's scan may have noticed that it has gone
+        if run is None:
+            raise LookupError(f"the run {name[:80]!r} has been deleted; look at the page of runs")
+        return run
+
+
+def escaped(text: str) -> str:
+    r"""The text with what no UTF-8 can hold spelt out: the byte FF of a file's name as \udcff."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def json_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return escaped(value)
+    return plain(value) if isinstance(value, float) else value
 
 
 def inside(path: Path, folders: Sequence[Path]) -> bool:
@@ -122,15 +157,23 @@ def run_folders(folder: Path) -> Iterator[Path]:
         left -= 1
         path, depth = waiting.pop()
         try:
-            names = {entry.name: entry.is_dir() for entry in os.scandir(path)}
+            names = {entry.name: is_folder(entry) for entry in os.scandir(path)}
         except OSError:
             continue
         if CONFIG in names or {"checkpoints", LOCK} <= set(names):
             yield path
         elif depth < DEEPEST:
-            below = [path / name for name, is_folder in names.items() if is_folder and not name.startswith(".")]
+            below = [path / name for name, folder_there in names.items() if folder_there and not name.startswith(".")]
             below = [one for one in below if not one.is_symlink() or inside(one, [folder])]
             waiting += [(one, depth + 1) for one in sorted(below, key=natural, reverse=True)]
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Also whether it can be looked at: a link that leads to itself cannot."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def natural(path: Path) -> list[Any]:
@@ -192,6 +235,8 @@ def is_live(path: Path, summary: Summary, held: set[tuple[int, int]] | None, now
 def read_summary(name: str, path: Path, shown: str) -> Summary:
     found = Summary(name, shown, changed=max(stamp(path / METRICS)[0], stamp(path / CONFIG)[0]) / 1e9)
     try:
+        if not can_be_written(str(path)):
+            raise SamebitsError(f"its path {shown} is no UTF-8, and no command of samebits takes it; rename it")
         if not (path / CONFIG).is_file():
             raise SamebitsError(f"half written: it has no {CONFIG}; samebits was stopped before it began; delete it")
         run = RunFolder.open(path, discover())
@@ -206,6 +251,8 @@ def read_summary(name: str, path: Path, shown: str) -> Summary:
         _read_progress(found, run)
     except (SamebitsError, OSError) as error:
         found.problem = str(error).replace(str(path), shown)
+    except Exception as error:  # files of anybody's: one run that cannot be read must not hide the others
+        found.problem = f"it cannot be read ({type(error).__name__}: {error}); please report this as a bug"
     return found
 
 
@@ -224,12 +271,12 @@ def _read_progress(found: Summary, run: RunFolder) -> None:
         found.step = max(found.step, record.state.step)
 
 
-def pictures(path: Path) -> list[str]:
-    """Names of the pictures of a run, as they lie below its folder."""
-    found = []
+def pictures(path: Path) -> dict[str, Path]:
+    """The pictures of a run, by their names as they lie below its folder."""
+    found: list[Path] = []
     for folder in (path, *sorted(one for one in path.iterdir() if one.is_dir() and one.name != "checkpoints")):
         if folder.is_symlink():
             continue
-        names = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in PICTURES and file.is_file()]
-        found += [file.relative_to(path).as_posix() for file in names if inside(file, [path.resolve()])]
-    return found[:MOST_PICTURES]
+        files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in PICTURES and file.is_file()]
+        found += [file for file in files if inside(file, [path.resolve()])]
+    return {escaped(file.relative_to(path).as_posix()): file for file in found[:MOST_PICTURES]}

@@ -17,6 +17,7 @@ from samebits.bench.profile import profile
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
 from samebits.groups.launcher import run_group
+from samebits.groups.orphans import end_with_launcher
 from samebits.groups.torchrun import joined, links_for
 from samebits.training.trainer import resolve
 from samebits.verify.bits import trained_hashes
@@ -62,4 +63,5 @@ def answer(request: Request) -> None:
 
 
 if __name__ == "__main__":
+    end_with_launcher()
     answer(Request(**json.loads(sys.argv[1])))

@@ -180,7 +180,8 @@ def _export_grid(
     height, width = size
     path = kept.write(f"{cell.name}_grid.v", grid.write(cell, height, width))
     tell(f"rolling out {steps} steps for the test bench")
-    for name, content in bench.files(cell, height, width, *bench_vectors(model, cell, size, steps)).items():
+    vectors = bench_vectors(model, cell, size, steps)
+    for name, content in bench.files(cell, height, width, *vectors, folder=printable(str(kept.folder))).items():
         kept.write(name, content)
     return [prove_written(model, cell, path.name, kept.read(path), size, tell)] if prove else []
 
