@@ -181,7 +181,7 @@ def _defined(values: Mapping[str, Any]) -> str:
 @cache
 def read(*parts: Part) -> str:
     """Files of ours, by their paths in the package, in this order; pairs beside a path are words that are replaced."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     texts = []
     for part in parts:
         name, *words = (part,) if isinstance(part, str) else part
