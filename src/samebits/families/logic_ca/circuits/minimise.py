@@ -23,7 +23,8 @@ from samebits.families.logic_ca.circuits.circuit import (
     kept_channels,
     make_circuit,
 )
-from samebits.families.logic_ca.circuits.minimise_kernels import Netlist, walk
+from samebits.families.logic_ca.circuits.minimise_kernels import walk
+from samebits.families.logic_ca.circuits.netlist_kernels import Netlist
 from samebits.families.logic_ca.circuits.pruning import prune
 
 TABLE_INPUTS = 14  # up to here the walk sees the whole circuit at once

@@ -49,7 +49,7 @@ class Scratch(NamedTuple):
 class Choice(NamedTuple):
     """What the gate becomes: `fits` of nodes a and b. a is −1 for a new gate, operation new_op of new_a and new_b."""
 
-    count: int  # of choices there were; 0: none
+    choices: int  # how many there were; 0: none
     fit: int
     a: int
     b: int
@@ -253,7 +253,7 @@ def walk(
             choice = choose_new_gate(scratch, tables, count, random)
         else:
             choice = choose_pair(scratch, tables, count, gates[g], random)
-        if choice.count == 0:
+        if choice.choices == 0:
             continue
         left = make_change(scratch, current, choice, g, n, m, random)
         if left > m and (left + outs.size + 2 > M or draw(random, 1000) >= warmth):

@@ -288,7 +288,8 @@ def _words(fields: Array) -> Array:
 
 def _gate_rows(gates: Sequence[Item], layout: Layout) -> list[list[Item]]:
     """One row a gate: places of a, of b, of the result, number of the gate."""
-    place, found = layout.place, []
+    place = layout.place
+    found: list[list[Item]] = []
     reads = np.array([row[:2] for row in gates], np.int64).reshape(-1, 2)
     for slot, index in enumerate(ordered(place[reads] % layout.colours, 1, layout.colours)):
         a, b, out, number = gates[index]
