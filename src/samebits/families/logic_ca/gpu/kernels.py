@@ -11,7 +11,7 @@ from samebits.arithmetic.arrays import Array
 from samebits.devices.gpu import elementary
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
 from samebits.devices.gpu.opened import require_single
-from samebits.families.logic_ca.automaton import from_planes, to_planes
+from samebits.families.logic_ca.automaton import Rollout, from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, Drawn, fire_limit, judged
@@ -328,10 +328,10 @@ def evaluate(
 
 
 def rollout(
-    config: LogicConfig, wires: Constants, params: Any, grids: Array, fire: Array, plan: Tiling, steps: int, soft: bool,
-    trajectory: bool, device: Gpu,
-) -> Array:  # fmt: skip
+    config: LogicConfig, wires: Constants, params: Any, what: Rollout, soft: bool, trajectory: bool, device: Gpu
+) -> Array:
     """automaton.rolled_out."""
+    grids, fire, plan, steps = what
     require_single(params)
     run = Run(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
     run.load()
