@@ -126,8 +126,7 @@ def gradient(
     config: GptConfig, constants: Constants, params: Array, batch: Batch, wave: Wave, slots: Array, losses: Array,
     workers: Workers,
 ) -> None:  # fmt: skip
-    inputs, targets, step, first = transformer.cut(config, batch, wave)
-    transformer.gradient(config, params, inputs, targets, step, first, slots, losses, workers)
+    transformer.gradient(config, params, transformer.cut(config, batch, wave), slots, losses, workers)
 
 
 def reference_loss(config: GptConfig, constants: Constants, params: Array, batch: Batch) -> float:
