@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.arithmetic.gemm import DEPTH, ROWS, fill_panels, make_tiles, multiply_panels, next_width, round_up
+from samebits.arithmetic.gemm import DEPTH, ROWS, Block, fill_panels, make_tiles, multiply_panels, next_width, round_up
 from samebits.arithmetic.simd import LANES, SUMS, fused
 from samebits.arithmetic.softmax import softmax
 from samebits.compiler.jit import kernel, routine
@@ -151,7 +151,8 @@ def attend(y: Array, q: Array, keys: Array, values: Array, seen: int, scratch: A
             e = 0
             while e < E:
                 columns, count = next_width(E - e), min(DEPTH, seen - k)
-                row_tile(out, e, E, scores[h], k, C, values[h], k * E + e, E, count, True, columns)
+                left, right = Block(scores[h], k, C), Block(values[h], k * E + e, E)
+                row_tile(Block(out, e, E), left, right, count, True, columns)
                 e += columns
         for i in range(d):
             y[h * d + i] = out[i]
