@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 MOST_PARAMETERS, MOST_LINES = 8, 80
 SOURCES = Path(__file__).parents[1] / "src" / "samebits"
-CL_FUNCTION = re.compile(r"^(KERNEL|DEVICE) (?:ALIKE\(.*?\) )?[\w* ]*?(\w+)\(([^)]*)\) \{", re.MULTILINE)
+CL_NAME = r"(\w+|OF_TILE\(\w+\))"  # the second is a function for every size of tile (gemm.cl)
+CL_FUNCTION = re.compile(rf"^(KERNEL|DEVICE) (?:ALIKE\(.*?\) )?[\w* ]*?{CL_NAME}\(([^)]*)\) \{{", re.MULTILINE)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
