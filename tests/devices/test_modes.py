@@ -17,7 +17,7 @@ from samebits.devices.cpu.sync import finish, wait_for
 from samebits.devices.cpu.tree import SLICE
 from samebits.devices.cpu.workers import Workers
 from samebits.families.logic_ca import gates
-from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
+from samebits.families.logic_ca.gate_kernels import GateRows, gate_backward, gate_forward
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B
 
 FLUSH_BITS = FLUSHING & ~X86_DEFAULT
@@ -104,9 +104,8 @@ def one_gate(worker, here, everybody, values, adjoint, sums, coef, width):
     finish(here, 0)
     wait_for(here, 0, everybody)
     gate_forward(values[worker], 0, width, 2 * width, coef, width)
-    gate_backward(
-        sums[worker], adjoint[worker], values[worker], 0, width, 0, width, 2 * width, WRITES_A | WRITES_B, coef, width
-    )
+    rows = GateRows(0, width, 0, width, 2 * width, WRITES_A | WRITES_B)
+    gate_backward(sums[worker], adjoint[worker], values[worker], rows, coef, width)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The engine's own kernels: the tree and the optimiser have the bits of the CPU."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from samebits.config import override
 from samebits.devices.cpu.optimizer import AdamW
 from samebits.devices.cpu.tree import Node, TreeSum
 from samebits.devices.cpu.workers import Workers
-from samebits.devices.gpu.dialect import for_opencl, parameters
+from samebits.devices.gpu import products
+from samebits.devices.gpu.dialect import for_opencl, kernels_of, packed, parameters, read
 from samebits.families import find_preset
 
 
@@ -127,3 +130,25 @@ def test_opencl_gets_the_place_of_every_array():
         ("y", "int32", True),
         ("m", "int64", False),
     ]
+
+
+def test_a_kernel_takes_records_of_numbers_of_one_size():
+    text = "typedef struct {{ int m, n; {} scale; }} Shape;\nKERNEL void f(GLOBAL float* x, Shape shape) {{ }}"
+    (_, shape), numbers = kernels_of(text.format("float"))["f"], namedtuple("Shape", "m n scale")
+    wanted = np.array([3, -1], "<i4").tobytes() + np.array(0.5, "<f4").tobytes()
+    assert packed(shape, numbers(3, -1, 0.5)).tobytes() == wanted
+    with pytest.raises(TypeError, match=r"shape is a Shape of \('m', 'n', 'scale'\), not of \('m', 'n'\)"):
+        packed(shape, namedtuple("Less", "m n")(3, -1))
+    with pytest.raises(OverflowError):
+        packed(shape, numbers(2**31, 0, 0.0))
+    with pytest.raises(ValueError, match="Shape shape: Shape is no number, and no record of numbers of one size"):
+        kernels_of(text.format("double"))
+
+
+def test_a_text_is_compiled_for_several_tiles(tmp_path):
+    path = tmp_path / "f.cl"
+    path.write_text("KERNEL void OF_TILE(f)(GLOBAL float* x, int n) { x[n] = MICRO_M; }\n")
+    sizes = products.Size("ONE", 1, 2, 3, 4, 5), products.Size("TWO", 6, 7, 8, 9, 10)
+    found = read(*(size.part(str(path)) for size in sizes))
+    assert list(kernels_of(found)) == ["f_ONE", "f_TWO"]
+    assert found.index("#define MICRO_M 1\n") < found.index("#undef MICRO_M\n") < found.index("#define MICRO_M 6\n")

@@ -9,7 +9,7 @@ where BLAS reaches 100, and a product of 64×64×16 costs no more than its arith
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -30,17 +30,34 @@ DEPTH = 512  # rows of b a panel holds; longer products are added up in parts
 UNROLL = 2
 
 
+class Block(NamedTuple):
+    """A part of an array in memory: element (i, j) is array[at + i·stride + j], counted from the array's start."""
+
+    array: Any
+    at: Any
+    stride: Any
+
+
+class Panel(NamedTuple):
+    """Rows k … k + terms and columns c … c + width of the right factor, copied to read them in order."""
+
+    numbers: Array
+    k: int
+    terms: int
+    c: int
+    width: int
+
+
 if numba.config.DISABLE_JIT:
     from samebits.arithmetic.simd import memory_from
 
     def make_tile(columns: int, transposed: bool, rows: int = ROWS) -> Callable[..., None]:
-        def tile(out: Any, at: int, ldo: int, a: Any, a_at: int, lda: int, b: Any, *where: Any) -> None:
-            b_at, ldb, count, add = where
+        def tile(out: Block, a: Block, b: Block, count: int, add: bool) -> None:
             i, k, j = np.arange(rows)[:, None], np.arange(count), np.arange(columns)
-            left = np.ravel(memory_from(a))[a_at + (i + k * lda if transposed else i * lda + k)]
-            right = np.ravel(memory_from(b))[b_at + k[:, None] * ldb + j]
-            place = at + i * ldo + j
-            flat = memory_from(out)
+            left = np.ravel(memory_from(a.array))[a.at + (i + k * a.stride if transposed else i * a.stride + k)]
+            right = np.ravel(memory_from(b.array))[b.at + k[:, None] * b.stride + j]
+            place = out.at + i * out.stride + j
+            flat = memory_from(out.array)
             flat[place] = left @ right + (flat[place] if add else 0)
 
         return tile
@@ -50,26 +67,21 @@ else:
 
     def make_tile(columns: int, transposed: bool, rows: int = ROWS) -> Callable[..., None]:
         @intrinsic
-        def tile(
-            typing: Any, out: Any, at: Any, ldo: Any, a: Any, a_at: Any, lda: Any, b: Any, b_at: Any, ldb: Any,
-            count: Any, add: Any,
-        ) -> Any:  # fmt: skip
-            """out[at + i·ldo + j] = Σ_k A(i, k) · b[b_at + k·ldb + j], + out if `add`; i < rows, j < columns.
-
-            A(i, k) is a[a_at + i·lda + k], or transposed a[a_at + k·lda + i]. Offsets count from the array's start.
-            """
-            size = types.int64
-            signature = types.void(out, size, size, a, size, size, b, size, size, size, types.boolean)
+        def tile(typing: Any, out: Any, a: Any, b: Any, count: Any, add: Any) -> Any:
+            """Blocks: out(i, j) = Σ_k a(i, k) · b(k, j), + out if `add`; i < rows, j < columns. Transposed: a(k, i)."""
+            signature = types.void(out, a, b, types.int64, types.boolean)
 
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                emit, i64 = Emitter(context, builder, signature.args[0].dtype), ir.IntType(64)
-                _, at, ldo, _, a_at, lda, _, b_at, ldb, count, add = args
+                emit, i64 = Emitter(context, builder, signature.args[0][0].dtype), ir.IntType(64)
+                *blocks, count, add = args
+                ldo, lda, ldb = (builder.extract_value(block, 2) for block in blocks)
 
                 def across(pointer: Any) -> list[Any]:
                     return [builder.gep(pointer, [i64(j)]) for j in range(0, columns, LANES)]
 
                 out, a, b = (
-                    emit.start(signature.args[i], args[i], offset) for i, offset in ((0, at), (3, a_at), (6, b_at))
+                    emit.start(kind[0], builder.extract_value(block, 0), builder.extract_value(block, 1))
+                    for kind, block in zip(signature.args, blocks, strict=False)
                 )
                 lines = [builder.gep(a, [i64(i) if transposed else builder.mul(lda, i64(i))]) for i in range(rows)]
                 sums = [[emit.variable(emit.every(0.0)) for _ in range(0, columns, LANES)] for _ in lines]
@@ -111,27 +123,21 @@ def make_tiles(transposed: bool, rows: int) -> tuple[Tile, Tile]:
     if WIDEST == LANES:
 
         @kernel
-        def any_width(
-            out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
-            add: bool, width: int,
-        ) -> None:  # fmt: skip
-            tile16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+        def any_width(out: Block, a: Block, b: Block, count: int, add: bool, width: int) -> None:
+            tile16(out, a, b, count, add)
 
         return tile16, any_width
 
     tile48, tile32 = make_tile(48, transposed, rows), make_tile(32, transposed, rows)
 
     @kernel
-    def any_of_three(
-        out: Array, at: int, ldo: int, a: Array, a_at: int, lda: int, b: Array, b_at: int, ldb: int, count: int,
-        add: bool, width: int,
-    ) -> None:  # fmt: skip
+    def any_of_three(out: Block, a: Block, b: Block, count: int, add: bool, width: int) -> None:
         if width == 48:
-            tile48(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+            tile48(out, a, b, count, add)
         elif width == 32:
-            tile32(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+            tile32(out, a, b, count, add)
         else:
-            tile16(out, at, ldo, a, a_at, lda, b, b_at, ldb, count, add)
+            tile16(out, a, b, count, add)
 
     return tile16, any_of_three
 
@@ -245,20 +251,20 @@ def copy_corner(out: Array, r: int, c: int, corner: Array, add: bool) -> None:
 
 
 @kernel
-def rows_of_tiles(
-    out: Array, a: Array, panel: Array, corner: Array, k: int, count: int, c: int, width: int, add: bool
-) -> None:
-    """Columns c … c + width of out = a[:, k:] · panel (count, width), all rows; the last ones fill no whole tile."""
+def rows_of_tiles(out: Array, a: Array, panel: Panel, corner: Array, add: bool) -> None:
+    """The panel's columns of out = a[:, k:] · panel, all rows; the last ones fill no whole tile."""
+    k, count, c, width = panel.k, panel.terms, panel.c, panel.width
     m, n, ldo, lda = out.shape[0], out.shape[1], stride(out), stride(a)
-    whole = m // ROWS * ROWS
+    whole, right = m // ROWS * ROWS, Block(panel.numbers, 0, width)
     for r in range(0, whole, ROWS):
+        left = Block(a, r * lda + k, lda)
         if c + width <= n:
-            tile(out, r * ldo + c, ldo, a, r * lda + k, lda, panel, 0, width, count, add, width)
+            tile(Block(out, r * ldo + c, ldo), left, right, count, add, width)
         else:
-            tile16(corner, 0, LANES, a, r * lda + k, lda, panel, 0, width, count, False)
+            tile16(Block(corner, 0, LANES), left, right, count, False)
             copy_corner(out, r, c, corner, add)
     for r in range(whole, m):
-        last_row(out[r, c : min(c + width, n)], a[r, k:], panel, count, width, add)
+        last_row(out[r, c : min(c + width, n)], a[r, k:], panel.numbers, count, width, add)
 
 
 @kernel
@@ -281,7 +287,8 @@ def multiply_panels(out: Array, a: Array, panels: Array, corner: Array, add: boo
         c = 0
         while c < n:
             width = next_width(n - c)
-            rows_of_tiles(out, a, panels[at : at + count * width], corner, k, count, c, width, add or k > 0)
+            panel = Panel(panels[at : at + count * width], k, count, c, width)
+            rows_of_tiles(out, a, panel, corner, add or k > 0)
             at += count * width
             c += width
 
@@ -299,7 +306,7 @@ def multiply(out: Array, a: Array, b: Array, panel: Array, add: bool) -> None:
         while c < n:
             width = next_width(n - c)
             fill_panel(panel, b, k, count, c, width)
-            rows_of_tiles(out, a, panel, corner, k, count, c, width, add or k > 0)
+            rows_of_tiles(out, a, Panel(panel, k, count, c, width), corner, add or k > 0)
             c += width
 
 
@@ -320,15 +327,16 @@ def multiply_transposed(out: Array, a: Array, b: Array, scratch: Array, add: boo
         while c < n:
             width = next_width(n - c)
             fill_panel(panel, b, k, count, c, width)
+            right = Block(panel, 0, width)
             for r in range(0, whole, ROWS):
-                at = r // LANES * LANES * count + r % LANES
+                left = Block(blocks, r // LANES * LANES * count + r % LANES, LANES)
                 if c + width <= n:
                     for i in range(r, r + ROWS):
                         for j in range(c, c + width, LANES):
                             prefetch(out, i * ldo + j)
-                    tile_transposed(out, r * ldo + c, ldo, blocks, at, LANES, panel, 0, width, count, more, width)
+                    tile_transposed(Block(out, r * ldo + c, ldo), left, right, count, more, width)
                 else:
-                    transposed16(corner, 0, LANES, blocks, at, LANES, panel, 0, width, count, False)
+                    transposed16(Block(corner, 0, LANES), left, right, count, False)
                     copy_corner(out, r, c, corner, more)
             for r in range(whole, m):
                 last_row(out[r, c : min(c + width, n)], a[k:, r], panel, count, width, more)

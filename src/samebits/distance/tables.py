@@ -23,7 +23,7 @@ from samebits.distance.exact import LONG_SLICE, MOST_NODES, TOO_LARGE, check_bud
 from samebits.distance.graphs import coded
 from samebits.distance.problem import Problem
 from samebits.distance.search import NODES, UPPER, Search, proceed, proven, start
-from samebits.distance.trees import SLICE, Comparison, coded_tree, compare_keys, comparison
+from samebits.distance.trees import SLICE, Comparison, TreePrices, coded_tree, compare_keys, comparison
 from samebits.errors import SamebitsError
 
 KINDS = ("graph", "tree")
@@ -104,7 +104,8 @@ def tree_pairs(
         pair = claim(tickets)
         a, above = part(packed, pairs[min(pair, last), 0])
         b, over = part(packed, pairs[min(pair, last), 1])
-        t = comparison(a, above, b, over, prices.nodes, prices.node_constant, 0.0, delete, insert)
+        tree_prices = TreePrices(prices.nodes, prices.node_constant, 0.0, delete, insert)
+        t = comparison(a, above, b, over, tree_prices)
         if pair > last:
             return DONE, t, 0
         following = compare_keys(t, 0, cells)

@@ -46,6 +46,16 @@ class Comparison(NamedTuple):
     insert: float
 
 
+class TreePrices(NamedTuple):
+    """What edits of nodes cost. Substitutions cost what the table says; a constant one costs `equal` if equal."""
+
+    table: Array
+    constant: bool
+    equal: float
+    delete: float
+    insert: float
+
+
 @kernel
 def subtree_ends(end: Array, parents: Array) -> int:
     """Fill in end. The number of nodes, or the first node that breaks the pre-order."""
@@ -79,18 +89,9 @@ def key_nodes(key: Array, end: Array, parents: Array) -> int:
 
 
 @kernel
-def comparison(
-    labels_a: Array,
-    parents_a: Array,
-    labels_b: Array,
-    parents_b: Array,
-    table: Array,
-    constant: bool,
-    equal: float,
-    delete: float,
-    insert: float,
-) -> Comparison:
-    """Tables for two checked trees. Substitutions cost what the table says; a constant one costs `equal` if equal."""
+def comparison(labels_a: Array, parents_a: Array, labels_b: Array, parents_b: Array, prices: TreePrices) -> Comparison:
+    """Tables for two checked trees."""
+    table, constant = prices.table, prices.constant
     n, m = labels_a.size, labels_b.size
     end_a, end_b = np.empty(n, np.int64), np.empty(m, np.int64)
     key_a, key_b = np.empty(n, np.int64), np.empty(m, np.int64)
@@ -102,9 +103,9 @@ def comparison(
     for i in range(n):
         for j in range(m):
             same = constant and labels_a[i] == labels_b[j]
-            change[i, j] = equal if same else substitution(table, constant, labels_a[i], labels_b[j])
+            change[i, j] = prices.equal if same else substitution(table, constant, labels_a[i], labels_b[j])
     tree, forest = np.empty((n, m)), np.empty((n + 1, m + 1))
-    return Comparison(tree, forest, change, end_a, end_b, key_a, key_b, delete, insert)
+    return Comparison(tree, forest, change, end_a, end_b, key_a, key_b, prices.delete, prices.insert)
 
 
 @kernel
@@ -180,7 +181,7 @@ def mapping_comparison(labels_a: Array, parents_a: Array, labels_b: Array, paren
     """Unit costs times a scale, less 1 for a pair of equal labels: it decides between mappings of equal distance."""
     scale = min(labels_a.size, labels_b.size) + 1.0
     table = np.full((1, 1), scale)
-    return comparison(labels_a, parents_a, labels_b, parents_b, table, True, -1.0, scale, scale)
+    return comparison(labels_a, parents_a, labels_b, parents_b, TreePrices(table, True, -1.0, scale, scale))
 
 
 @kernel
@@ -280,5 +281,6 @@ def tree_edit_distance(a: Any, b: Any, costs: Costs | None = None) -> float:
     (first, above), (second, over) = (coded_tree(name, tree, known) for name, tree in (("a", a), ("b", b)))
     found = prices(asked, list(known), ())
     insert, delete = found.single[:2].tolist()
-    t = comparison(first, above, second, over, found.nodes, found.node_constant, 0.0, delete, insert)
+    tree_prices = TreePrices(found.nodes, found.node_constant, 0.0, delete, insert)
+    t = comparison(first, above, second, over, tree_prices)
     return float(compared(t).tree[0, 0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -66,12 +66,20 @@ CLIP, CLIPPED, UPDATE = 0, 1, 2  # tickets of the first pass, its slices done, t
 INFINITE, COUNTERS = 3, 4  # slices with parameters that are not finite any more
 
 
+class State(NamedTuple):
+    """What an update changes: the parameters and their two moments."""
+
+    params: Array
+    first: Array
+    second: Array
+
+
 @kernel
 def optimise_worker(
-    worker: int, counters: Array, params: Array, first: Array, second: Array, gradient: Array,
-    norms: Array, totals: Array, hyper: Array,
-) -> None:  # fmt: skip
+    worker: int, counters: Array, state: State, gradient: Array, norms: Array, totals: Array, hyper: Array
+) -> None:
     """Both passes over the vector; between them all slices are waited for. totals is raw Σg² out, clip_norm in."""
+    params, first, second = state.params, state.first, state.second
     slices = norms.shape[0]
     while True:
         index = fetch_add(counters, CLIP * PAD, 1)
@@ -115,8 +123,8 @@ class AdamW:
         self._totals[1] = config.clip_norm
         self._counters = self._workers.counters(COUNTERS)
         self._workers.post(
-            optimise_worker, self._counters, self.params, self.first, self.second, gradient,
-            self._norms, self._totals, self._hyper, alone=self.params.size < LITTLE,
+            optimise_worker, self._counters, State(self.params, self.first, self.second), gradient, self._norms,
+            self._totals, self._hyper, alone=self.params.size < LITTLE,
         )  # fmt: skip
 
     def outcome(self) -> StepInfo:

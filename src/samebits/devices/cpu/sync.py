@@ -136,6 +136,14 @@ class Schedule(NamedTuple):
     clock: Array  # (workers, PAD) ticks spent forward, backward, waiting
 
 
+class Levels(NamedTuple):
+    """Tasks that form levels, and the workers that share them."""
+
+    claims: Array  # the next level of every unit that no worker has taken
+    progress: Array  # finished tasks, of every unit or of every group of units
+    schedule: Schedule
+
+
 def new_counters(count: int, failed: int) -> Array:
     """Counters at 0, a cache line each; at the address `failed` is a number that is not 0 once a worker has raised."""
     lines = np.zeros((count + 1) * PAD, np.int64)

@@ -72,18 +72,27 @@ def is_waiting(level: int, odd: bool, begin: int, end: int) -> bool:
     return bool((end >> level) & 1) and ((end >> level) - 1) << level >= begin
 
 
+class Push(NamedTuple):
+    """Rows of the units first, first + 1, …, folded so many levels, for a sum that began at unit `begin`; or one row
+    that is a node of level_given, if that is not negative."""
+
+    rows: Array
+    begin: int
+    first: int
+    folded: int
+    level_given: int
+
+
 @kernel
-def fold_slice(
-    nodes: Array, partial: Array, rows: Array, begin: int, first: int, folded: int, level_given: int, start: int,
-    end: int,
-) -> None:  # fmt: skip
-    """Push rows (units first, first + 1, …, folded so many levels) into a counter that began at unit `begin`, columns
-    start to end; or one row that is a node of level_given, if that is not negative.
+def fold_slice(nodes: Array, partial: Array, pushed: Push, start: int, end: int) -> None:
+    """Push rows into the counter, columns start to end.
 
     A row joins the nodes that wait for it, smallest first, and what comes out waits one level up. All of it happens in
     `nodes` (2 · levels, slice), which stays in the cache; only what still waits at the end goes back to `partial`. The
     usual short chains are one pass each.
     """
+    rows, begin, first = pushed.rows, pushed.begin, pushed.first
+    folded, level_given = pushed.folded, pushed.level_given
     levels, width = nodes.shape[0] // 2, end - start
     last = first + (rows.shape[0] if level_given < 0 else 1 << level_given)
     for level in range(levels):
@@ -148,18 +157,14 @@ def root_slice(root: Array, partial: Array, count: int, start: int, end: int) ->
 
 
 @kernel
-def fold_worker(
-    worker: int, tickets: Array, scratch: Array, levels: int, partial: Array, rows: Array, begin: int, first: int,
-    folded: int, level_given: int,
-) -> None:  # fmt: skip
-    width, nodes = rows.shape[1], scratch[worker].reshape(2 * levels, -1)
+def fold_worker(worker: int, tickets: Array, scratch: Array, levels: int, partial: Array, pushed: Push) -> None:
+    width, nodes = pushed.rows.shape[1], scratch[worker].reshape(2 * levels, -1)
     length = nodes.shape[1]
     while True:
         start = claim(tickets) * length
         if start >= width:
             break
-        end = min(start + length, width)
-        fold_slice(nodes, partial, rows, begin, first, folded, level_given, start, end)
+        fold_slice(nodes, partial, pushed, start, min(start + length, width))
 
 
 @kernel
@@ -236,7 +241,8 @@ class TreeSum:
         workers, size = self._workers, 2 * self._levels * self._slice
         workers.post(
             fold_worker, workers.tickets(), workers.scratch("merge").per_worker("nodes", size, rows.dtype),
-            self._levels, self.partial, rows, self.begin, self.end, folded, level, alone=rows.size >> folded < LITTLE,
+            self._levels, self.partial, Push(rows, self.begin, self.end, folded, level),
+            alone=rows.size >> folded < LITTLE,
         )  # fmt: skip
         self.end += units
 

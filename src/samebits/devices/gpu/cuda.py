@@ -12,7 +12,7 @@ import numpy as np
 from samebits.arithmetic.arrays import Array
 from samebits.devices.gpu.arrays import DeviceArray
 from samebits.devices.gpu.clock import CudaClock
-from samebits.devices.gpu.dialect import Parameter, for_cuda
+from samebits.devices.gpu.dialect import Parameter, for_cuda, packed
 from samebits.errors import SamebitsError
 
 TYPES: dict[str, Any] = {name: np.dtype(name).type for name in ("int32", "int64", "float32", "float64")}
@@ -144,6 +144,8 @@ class Cuda:
         given = tuple(
             np.uint64(value.buffer.ptr + value.start * value.itemsize)
             if isinstance(value, DeviceArray)
+            else packed(parameter, value)
+            if parameter.record is not None
             else TYPES[parameter.kind](value)
             for parameter, value in zip(known, args, strict=True)
         )

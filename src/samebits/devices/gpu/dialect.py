@@ -5,7 +5,8 @@ lanes in a row are a warp; only CUDA can look ACROSS it, so sums over lanes are 
 
 An array that a kernel is given may begin anywhere in its memory. CUDA adds that up on the host; OpenCL hands out whole
 buffers, so there every pointer gets a number beside it, which is added in front of the body. A kernel's parameters, by
-which its arguments are converted, are read off the same line. A last one, ROOM name, is a group's memory on the chip,
+which its arguments are converted, are read off the same line; one may be a record of numbers, all of 32 bits or all of
+64, declared as `typedef struct {…} Name;`, by value. A last one, ROOM name, is a group's memory on the chip,
 as much as is asked for where the kernel is posted. ALIKE(threads, groups) in front of a kernel says that all its groups
 have so many threads, and how many of them a processor should find room for. SEND_FOUR copies a float4 to shared memory
 without waiting for it, where that can be done: what is sent until END_OF_LOT is a lot, WAIT_FOR_LOT(n) waits for all
@@ -19,11 +20,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-KERNEL = re.compile(r"KERNEL (ALIKE\(.*?\) )?void (\w+)\(([^)]*?)(?:, ROOM (\w+))?\) \{")
+import numpy as np
+
+from samebits.arithmetic.arrays import Array
+
+KERNEL = re.compile(r"KERNEL (ALIKE\(.*?\) )?void (\w+|OF_TILE\(\w+\))\(([^)]*?)(?:, ROOM (\w+))?\) \{")
+TILE = re.compile(r"#define TILE (\w+)")
+RECORD = re.compile(r"typedef struct \{([^{}]*)\} (\w+);")
 MOST_THREADS = 256  # of a group, unless a program says more
-Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …
+Part = str | tuple[Any, ...]  # a path; or a path and (word, value) …, macros that are defined for this text alone
 TYPES = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 
 CUDA = """
@@ -120,9 +128,10 @@ typedef uint u32; typedef ulong u64; typedef long i64;
 
 class Parameter(NamedTuple):
     name: str
-    kind: str  # of NumPy
+    kind: str  # of NumPy, or the name of a record
     is_array: bool
     is_written: bool = False
+    record: np.dtype[np.void] | None = None  # how a record lies in memory
 
 
 class Source(NamedTuple):
@@ -132,18 +141,52 @@ class Source(NamedTuple):
     kernels: Mapping[str, tuple[Parameter, ...]]
 
 
-def parameters(text: str) -> tuple[Parameter, ...]:
+def records_of(text: str) -> dict[str, np.dtype[np.void]]:
+    """Records that kernels may take by value: of numbers that all have the same size, so that no compiler pads them."""
+    found = {}
+    for fields, name in RECORD.findall(text):
+        declared = [part.split(None, 1) for part in fields.split(";") if part.strip()]
+        if all(len(part) == 2 and part[0] in TYPES for part in declared):
+            members = [(one.strip(), TYPES[kind]) for kind, names in declared for one in names.split(",")]
+            if all(one.isidentifier() for one, _ in members) and len({kind[-2:] for _, kind in members}) == 1:
+                found[name] = np.dtype(members)
+    return found
+
+
+def parameters(text: str, records: Mapping[str, np.dtype[np.void]] = MappingProxyType({})) -> tuple[Parameter, ...]:
     found = []
     for part in filter(None, map(str.strip, text.split(","))):
         words = part.replace("*", " * ").split()
         plain = [word for word in words if word not in ("GLOBAL", "const", "*")]
         kind, name = plain
-        found.append(Parameter(name, TYPES.get(kind, kind), "*" in words, "*" in words and "const" not in words))
+        is_array = "*" in words
+        if not is_array and kind not in TYPES and kind not in records:
+            raise ValueError(f"parameter {part}: {kind} is no number, and no record of numbers of one size")
+        record = None if is_array else records.get(kind)
+        found.append(Parameter(name, TYPES.get(kind, kind), is_array, is_array and "const" not in words, record))
     return tuple(found)
 
 
 def kernels_of(text: str) -> dict[str, tuple[Parameter, ...]]:
-    return {match[2]: parameters(match[3]) for match in KERNEL.finditer(text)}
+    """Names and parameters. A kernel that is compiled for several tiles (gemm.cl) has the name of each in its own."""
+    records, found, tile = records_of(text), {}, ""
+    for match in re.finditer(f"{TILE.pattern}|{KERNEL.pattern}", text):
+        if match[1]:
+            tile = match[1]
+            continue
+        name = match[3]
+        if name.startswith("OF_TILE"):
+            name = f"{name[len('OF_TILE(') : -1]}_{tile}"
+        found[name] = parameters(match[4], records)
+    return found
+
+
+def packed(parameter: Parameter, value: Any) -> Array:
+    """A record's memory, of a NamedTuple with the same fields."""
+    assert parameter.record is not None
+    if value._fields != parameter.record.names:
+        raise TypeError(f"{parameter.name} is a {parameter.kind} of {parameter.record.names}, not of {value._fields}")
+    return np.array([tuple(value)], parameter.record)
 
 
 def for_cuda(text: str, defines: Mapping[str, Any]) -> Source:
@@ -160,14 +203,15 @@ def for_opencl(text: str, defines: Mapping[str, Any], unroll: bool = True) -> So
     """Without `unroll`, loops stay loops: a CPU that plays GPU gains nothing by it and compiles for minutes."""
 
     def with_starts(match: re.Match[str]) -> str:
-        alike, name, text, room = match.groups()
-        given = [part.strip() for part in text.split(",") if part.strip()]
-        arrays = [one.name for one in parameters(text) if one.is_array]
+        alike, name, inside, room = match.groups()
+        given = [part.strip() for part in inside.split(",") if part.strip()]
+        arrays = [one.name for one in parameters(inside, records) if one.is_array]
         starts = "".join(f", long {name}_start" for name in arrays)
         moved = " ".join(f"{name} += {name}_start;" for name in arrays)
-        inside = f", __local float4* {room}" if room else ""
-        return f"KERNEL {alike or ''}void {name}({', '.join(given)}{starts}{inside}) {{ {moved}"
+        board = f", __local float4* {room}" if room else ""
+        return f"KERNEL {alike or ''}void {name}({', '.join(given)}{starts}{board}) {{ {moved}"
 
+    records = records_of(text)
     words = {"UNROLL": '_Pragma("unroll")', "UNROLL_4": '_Pragma("unroll 4")', **defines}
     if not unroll:
         words |= dict.fromkeys(("UNROLL", "UNROLL_4"), '_Pragma("unroll 1")')
@@ -180,13 +224,12 @@ def _defined(values: Mapping[str, Any]) -> str:
 
 @cache
 def read(*parts: Part) -> str:
-    """Files of ours, by their paths in the package, in this order; pairs beside a path are words that are replaced."""
+    """Files of ours, by their paths in the package, in this order; pairs beside a path are macros, defined for it."""
     root = Path(__file__).parents[2]
     texts = []
     for part in parts:
         name, *words = (part,) if isinstance(part, str) else part
         text = (root / name).read_text(encoding="utf-8")
-        for word, value in words:
-            text = re.sub(rf"{word}\b", value, text)
-        texts.append(text)
+        ends = "".join(f"#undef {word}\n" for word, _ in words)
+        texts.append("".join(f"#define {word} {value}\n" for word, value in words) + text + ends)
     return "\n".join(texts)

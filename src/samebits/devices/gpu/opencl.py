@@ -12,7 +12,7 @@ import numpy as np
 from samebits.arithmetic.arrays import Array
 from samebits.devices.gpu.arrays import DeviceArray
 from samebits.devices.gpu.clock import OpenCLClock
-from samebits.devices.gpu.dialect import Parameter, for_opencl
+from samebits.devices.gpu.dialect import Parameter, for_opencl, packed
 from samebits.errors import SamebitsError
 
 OPTIONS = ("-cl-denorms-are-zero", "-cl-fp32-correctly-rounded-divide-sqrt")
@@ -121,6 +121,8 @@ class OpenCL:
             if isinstance(value, DeviceArray):
                 given.append(value.buffer)
                 starts.append(np.int64(value.start))
+            elif parameter.record is not None:
+                given.append(packed(parameter, value))
             else:
                 given.append(np.dtype(parameter.kind).type(value))
         room = [self._cl.LocalMemory(shared)] if shared else []

@@ -32,15 +32,8 @@ class Size(NamedTuple):
         return -(-rows // (self.m * self.down)) * -(-columns // (self.n * self.along))
 
     def part(self, path: str = "devices/gpu/tile.cl") -> Part:
-        words = {
-            "MICRO_M": self.m,
-            "MICRO_N": self.n,
-            "DOWN": self.down,
-            "ALONG": self.along,
-            "TERMS": self.terms,
-            "BESIDE": self.beside,
-        }
-        return path, ("_TILE", f"_{self.name}"), *((rf"\b{word}", str(value)) for word, value in words.items())
+        words = ("TILE", "MICRO_M", "MICRO_N", "DOWN", "ALONG", "TERMS", "BESIDE")
+        return path, *zip(words, self, strict=True)
 
 
 # A thread's numbers: each term of a 16 · 8 block costs 6 reads of four numbers for 128 sums, of a 4 · 4 block 2 for 16.
@@ -55,6 +48,46 @@ FILES = (
     "devices/gpu/gemm.cl",
     *(size.part(f"devices/gpu/{name}.cl") for size in (LARGE, SQUARE, SMALL) for name in ("tile", "panel")),
 )
+
+
+class Product(NamedTuple):
+    """The record of gemm.cl."""
+
+    m: int
+    n: int
+    k: int
+    ldc: int
+    begun: int = 0
+    squares: int = 0
+    what: int = 0  # every kernel knows its own
+    scaled: int = 0
+    scale: float = 1.0
+
+
+MATRICES = 5  # of a launch of by_unit
+
+
+class UnitProducts(NamedTuple):
+    """The record of gemm.cl."""
+
+    c_part: int
+    levels: int
+    kept: int
+    m0: int
+    n0: int
+    at0: int
+    m1: int
+    n1: int
+    at1: int
+    m2: int
+    n2: int
+    at2: int
+    m3: int
+    n3: int
+    at3: int
+    m4: int
+    n4: int
+    at4: int
 
 
 class Gradient(NamedTuple):
@@ -79,32 +112,33 @@ class Products:
     ) -> None:  # fmt: skip
         """out (m, n) = a (m, k) · b (k, n), or added to it; shape is (m, k, n). Its rows lie `width` apart.
         `squares`: of the numbers in a."""
-        self._tiles("times", (out,), a, b, shape, width, int(add), int(squares))
+        m, k, n = shape
+        self._tiles("times", (out,), a, b, Product(m, n, k, width or n, int(add), int(squares)))
 
     def scaled(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int], columns: int, scale: float) -> None:
         """out = a · b, and its first columns times scale."""
-        self._tiles("times_scaled", (out,), a, b, shape, 0, columns, scale)
+        m, k, n = shape
+        self._tiles("times_scaled", (out,), a, b, Product(m, n, k, n, scaled=columns, scale=scale))
 
     def positive(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """out = the positive part of a · b."""
-        self._tiles("times_positive", (out,), a, b, shape)
+        m, k, n = shape
+        self._tiles("times_positive", (out,), a, b, Product(m, n, k, n))
 
     def transposed(self, out: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """out (m, n) = a (m, k) · bᵀ, where b is (n, k)."""
-        self._tiles("times_transposed", (out,), a, b, shape)
+        m, k, n = shape
+        self._tiles("times_transposed", (out,), a, b, Product(m, n, k, n))
 
     def slope(self, out: Any, positive: Any, a: Any, b: Any, shape: tuple[int, int, int]) -> None:
         """The way back of the squares of `positive`: out = a · bᵀ · 2 · positive, which then is squared."""
-        self._tiles("times_slope", (out, positive), a, b, shape)
-
-    def _tiles(
-        self, name: str, outputs: tuple[Any, ...], a: Any, b: Any, shape: tuple[int, int, int], width: int = 0,
-        *more: Any,
-    ) -> None:  # fmt: skip
         m, k, n = shape
-        size = size_for([(m, n)])
-        kernel = self._kernels[f"{name}_{size.name}"]
-        self._device.post(kernel, size.tiles(m, n), size.threads, *outputs, a, b, m, n, k, width or n, *more)
+        self._tiles("times_slope", (out, positive), a, b, Product(m, n, k, n))
+
+    def _tiles(self, name: str, outputs: tuple[Any, ...], a: Any, b: Any, product: Product) -> None:
+        size = size_for([(product.m, product.n)])
+        kernel, tiles = self._kernels[f"{name}_{size.name}"], size.tiles(product.m, product.n)
+        self._device.post(kernel, tiles, size.threads, *outputs, a, b, product)
 
     def by_unit(self, slots: Any, gradients: Sequence[Gradient], starts: Any, longest: int = DEPTH) -> None:
         """Up to five gradients at once, by the tree folded over the units of a slot; a unit's rows begin at starts, and
@@ -117,13 +151,12 @@ class Products:
         numbers = size.m * size.n * size.threads
         nodes = self._device.scratch(OWNER).buffer("nodes", (max(1, len(slots) * tiles * kept * numbers),), np.float32)
         none = Gradient(0, gradients[0].a, gradients[0].b, 0, 0)
-        matrices = [
-            value for one in (*gradients, none, none, none, none)[:5]
-            for value in (one.a, one.b, one.rows, one.columns, one.start)
-        ]  # fmt: skip
+        all_of_them = (*gradients, *[none] * (MATRICES - len(gradients)))
+        factors = [factor for one in all_of_them for factor in (one.a, one.b)]
+        places = [number for one in all_of_them for number in (one.rows, one.columns, one.start)]
         self._device.post(
-            self._kernels[f"by_unit_{size.name}"], (tiles, len(slots)), size.threads, slots, nodes, starts,
-            slots.shape[1], levels, kept, *matrices, aside=True,
+            self._kernels[f"by_unit_{size.name}"], (tiles, len(slots)), size.threads, slots, nodes, starts, *factors,
+            UnitProducts._make([slots.shape[1], levels, kept, *places]), aside=True,
         )  # fmt: skip
 
 

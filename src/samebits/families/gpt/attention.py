@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from samebits.arithmetic.arrays import Array
-from samebits.arithmetic.gemm import DEPTH, ROWS, next_width, round_up, stride, tile, tile_transposed
+from samebits.arithmetic.gemm import DEPTH, ROWS, Block, next_width, round_up, stride, tile, tile_transposed
 from samebits.arithmetic.simd import LANES, move
 from samebits.arithmetic.softmax import softmax, softmax_backward
 from samebits.compiler.jit import kernel, routine
@@ -73,7 +73,7 @@ def lower_tiles(out: Array, a: Array, b: Array, r: int) -> None:
     c = 0
     while c < end:
         width = next_width(end - c)
-        tile(out, r * C + c, C, a, r * E, E, b, c, C, E, False, width)
+        tile(Block(out, r * C + c, C), Block(a, r * E, E), Block(b, c, C), E, False, width)
         c += width
 
 
@@ -86,7 +86,8 @@ def gather_rows(out: Array, chances: Array, b: Array, r: int) -> None:
         width = next_width(E - e)
         for k in range(0, r + ROWS, DEPTH):
             count = min(DEPTH, r + ROWS - k)
-            tile(out, r * E + e, E, chances, r * C + k, C, b, k * E + e, E, count, k > 0, width)
+            left, right = Block(chances, r * C + k, C), Block(b, k * E + e, E)
+            tile(Block(out, r * E + e, E), left, right, count, k > 0, width)
         e += width
 
 
@@ -100,7 +101,8 @@ def gather_columns(out: Array, chances: Array, b: Array, r: int) -> None:
         k = r  # panels begin at the same rows for every block: what lies before r is 0
         while k < R:
             count = min(DEPTH - k % DEPTH, R - k)
-            tile_transposed(out, r * E + e, E, chances, k * C + r, C, b, k * E + e, E, count, k > r, width)
+            left, right = Block(chances, k * C + r, C), Block(b, k * E + e, E)
+            tile_transposed(Block(out, r * E + e, E), left, right, count, k > r, width)
             k += count
         e += width
 

@@ -10,7 +10,16 @@ from samebits.arithmetic.arrays import Array
 from samebits.arithmetic.gemm import round_up
 from samebits.arithmetic.simd import LANES
 from samebits.devices.cpu.workers import Workers
-from samebits.families.gpt.batching_kernels import NONE, SPAN, fill_forward, plan, scratch_size, step_worker
+from samebits.families.gpt.batching_kernels import (
+    NONE,
+    SPAN,
+    Groups,
+    Places,
+    fill_forward,
+    plan,
+    scratch_size,
+    step_worker,
+)
 from samebits.families.gpt.decoding import Draw, in_view
 from samebits.families.gpt.model import GptModel
 from samebits.families.gpt.transformer import sizes
@@ -47,11 +56,11 @@ class Batch:
     def step(self, active: Array) -> Array:
         """The next token of each active place, or NONE while it reads. (K,), valid until the next step."""
         memory = self.workers.scratch("gpt.batching").per_worker("group", scratch_size(self.z), self.params.dtype)
-        groups = plan(self.cuts, active, self.held, self.read)
-        self.workers.run(
-            step_worker, self.workers.tickets(), groups, self.cuts, active, self.view, self.held, self.read, self.keys,
-            self.values, self.logits, self.counts, self.reals, self.out, self.params, self.panels, memory, self.z,
-        )  # fmt: skip
+        groups = Groups(plan(self.cuts, active, self.held, self.read), self.cuts, active)
+        places = Places(
+            self.view, self.held, self.read, self.keys, self.values, self.logits, self.counts, self.reals, self.out
+        )
+        self.workers.run(step_worker, self.workers.tickets(), groups, places, self.params, self.panels, memory, self.z)
         return self.out
 
 

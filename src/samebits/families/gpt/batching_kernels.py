@@ -12,10 +12,12 @@ GROUP tokens a step meanwhile, and holds nobody up.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.arithmetic.gemm import DEPTH, ROWS, fill_panels, make_tiles, multiply_panels, next_width, round_up
+from samebits.arithmetic.gemm import DEPTH, ROWS, Block, fill_panels, make_tiles, multiply_panels, next_width, round_up
 from samebits.arithmetic.simd import LANES, SUMS, fused
 from samebits.arithmetic.softmax import softmax
 from samebits.compiler.jit import kernel, routine
@@ -28,6 +30,28 @@ GROUP = 16  # rows computed together, by one worker
 SPAN = 64  # tokens that are scored together
 NONE = -1  # no token was drawn: the place has still to read
 _, row_tile = make_tiles(False, 1)  # one row, whose sums stay in registers
+
+
+class Groups(NamedTuple):
+    """What a step computes: group g is active[cuts[g] : cuts[g + 1]]."""
+
+    number: int
+    cuts: Array
+    active: Array
+
+
+class Places(NamedTuple):
+    """The texts, K places."""
+
+    view: Array
+    held: Array
+    read: Array
+    keys: Array
+    values: Array
+    logits: Array
+    counts: Array  # (K, 4) tokens drawn, sample, seed, top_k
+    reals: Array  # (K, 2) temperature, top_p
+    out: Array  # (K,) the new token, or NONE
 
 
 @kernel
@@ -127,7 +151,8 @@ def attend(y: Array, q: Array, keys: Array, values: Array, seen: int, scratch: A
             e = 0
             while e < E:
                 columns, count = next_width(E - e), min(DEPTH, seen - k)
-                row_tile(out, e, E, scores[h], k, C, values[h], k * E + e, E, count, True, columns)
+                left, right = Block(scores[h], k, C), Block(values[h], k * E + e, E)
+                row_tile(Block(out, e, E), left, right, count, True, columns)
                 e += columns
         for i in range(d):
             y[h * d + i] = out[i]
@@ -135,12 +160,12 @@ def attend(y: Array, q: Array, keys: Array, values: Array, seen: int, scratch: A
 
 @kernel
 def step_worker(
-    worker: int, tickets: Array, groups: int, cuts: Array, active: Array, view: Array, held: Array, read: Array,
-    keys: Array, values: Array, logits: Array, counts: Array, reals: Array, out: Array, params: Array, panels: Array,
-    memory: Array, z: Sizes,
-) -> None:  # fmt: skip
-    """One step of every active place; a task is a group. counts (K, 4): tokens drawn, sample, seed, top_k; reals
-    (K, 2): temperature, top_p. out (K,): the new token, or NONE."""
+    worker: int, tickets: Array, groups: Groups, places: Places, params: Array, panels: Array, memory: Array, z: Sizes
+) -> None:
+    """One step of every active place; a task is a group."""
+    cuts, active, view, held, read = groups.cuts, groups.active, places.view, places.held, places.read
+    keys, values, logits = places.keys, places.values, places.logits
+    counts, reals, out = places.counts, places.reals, places.out
     D, d, fixed = z.D, z.D // z.H, attention_size(z) + ROWS * LANES
     token, position, head = ends(params, z)
     scratch = memory[worker]
@@ -148,7 +173,7 @@ def step_worker(
     place, where = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64)
     while True:
         g = claim(tickets)
-        if g >= groups:
+        if g >= groups.number:
             break
         n = 0
         for k in active[cuts[g] : cuts[g + 1]]:

@@ -37,6 +37,25 @@ class Draw(NamedTuple):
     end: int  # the token that ends a sample; −1: none does
 
 
+class Texts(NamedTuple):
+    """Samples as they are written; a row each."""
+
+    text: Array  # (K, most) tokens, the prompt first
+    lengths: Array  # (K,) how many tokens there are
+    seen: Array  # (K, 2) first token in view, tokens read from there
+    cache: Array  # (K, L, 2, T, D)
+    logits: Array  # (K, V) after the last token read
+
+
+class Request(NamedTuple):
+    """What is drawn."""
+
+    prompt: int  # tokens of the prompt
+    tokens: int  # most, of every sample, now
+    first_sample: int  # number of the first sample
+    how: Draw
+
+
 def scratch_size(z: Sizes) -> int:
     """Numbers a worker needs for one block."""
     return BLOCK * (14 * z.D + 1) + z.T + panel_size(4 * z.D)
@@ -197,18 +216,19 @@ def choose(logits: Array, position: int, sample: int, how: Draw) -> int:
 
 @kernel
 def generate_worker(
-    worker: int, tickets: Array, text: Array, lengths: Array, seen: Array, cache: Array, logits: Array, prompt: int,
-    count: int, first_sample: int, params: Array, memory: Array, how: Draw, z: Sizes,
-) -> None:  # fmt: skip
-    """Up to `count` more tokens for every sample that is neither full nor ended; a task is a sample."""
+    worker: int, tickets: Array, texts: Texts, request: Request, params: Array, memory: Array, z: Sizes
+) -> None:
+    """Up to `tokens` more for every sample that is neither full nor ended; a task is a sample."""
+    text, lengths, seen, cache, logits = texts.text, texts.lengths, texts.seen, texts.cache, texts.logits
+    prompt, how = request.prompt, request.how
     while True:
         k = claim(tickets)
         if k >= text.shape[0]:
             break
-        for _ in range(count):
+        for _ in range(request.tokens):
             n = lengths[k]
             if n == text.shape[1] or (n > prompt and text[k, n - 1] == how.end):
                 break
             catch_up(logits[k], cache[k], seen[k], text[k], n, params, memory[worker], z)
-            text[k, n] = choose(logits[k], n - prompt, first_sample + k, how)
+            text[k, n] = choose(logits[k], n - prompt, request.first_sample + k, how)
             lengths[k] = n + 1

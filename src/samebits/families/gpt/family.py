@@ -130,8 +130,8 @@ def groups(config: GptConfig, batch: Batch) -> Array:
 
 
 def gradient(work: Work[GptConfig, Workers], slots: Array, losses: Array) -> Filled:
-    inputs, targets, step, first = transformer.cut(work.config, work.batch, work.wave)
-    transformer.gradient(work.config, work.params, inputs, targets, step, first, slots, losses, work.device)
+    samples = transformer.cut(work.config, work.batch, work.wave)
+    transformer.gradient(work.config, work.params, samples, slots, losses, work.device)
     return Filled()
 
 

@@ -93,10 +93,10 @@ DEVICE void scores(LOCAL float4* boards, GLOBAL float* out, GLOBAL const float* 
   NO_UNROLL
   for (int column0 = 0; column0 < end; column0 += QUERIES) {
     float sums[8][4];
-    product_SCORES(sums, boards, a, lda, 0, 0, b, ldb, 0, row0, column0, end, end, 0, d);
+    product_SCORES(sums, boards, factor(a, lda, 0), factor(b, ldb, 0), 0, tile_at(row0, column0, end, end), 0, d);
     UNROLL
     for (int i = 0; i < 8; i++) {
-      int row = row0 + ROW_SCORES(i), column = column0 + COLUMN_SCORES(0);
+      int row = row0 + row_SCORES(i), column = column0 + column_SCORES(0);
       float4 four;
       four.x = sums[i][0]; four.y = sums[i][1]; four.z = sums[i][2]; four.w = sums[i][3];
       if (row < end && column < end) store_four(out + (i64)row * T + column, four, end - column, vectors);
@@ -113,7 +113,7 @@ DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale
     NO_UNROLL
     for (int term = first; term < last;) {
       int next = min(term / DEPTH * DEPTH + DEPTH, last);
-      product_HEAD(sums, boards, a, T, transposed, 0, b, ldb, 1, row0, column0, T, d, term, next);
+      product_HEAD(sums, boards, factor(a, T, transposed), factor(b, ldb, 1), 0, tile_at(row0, column0, T, d), term, next);
       UNROLL
       for (int i = 0; i < HEAD_M; i++)
         UNROLL
@@ -124,7 +124,7 @@ DEVICE void gather(LOCAL float4* boards, GLOBAL float* out, int ldo, float scale
     for (int i = 0; i < HEAD_M; i++)
       UNROLL
       for (int j = 0; j < HEAD_N; j++) {
-        int row = row0 + ROW_HEAD(i), column = column0 + COLUMN_HEAD(j);
+        int row = row0 + row_HEAD(i), column = column0 + column_HEAD(j);
         if (row < T && column < d) out[(i64)row * ldo + column] = scale * whole[i][j];
       }
   }

@@ -49,6 +49,30 @@ class Dropout(NamedTuple):
     step: int
 
 
+class Model(NamedTuple):
+    """What every unit reads."""
+
+    params: Array
+    panels: Array  # weights.py
+    drop: Dropout
+    z: Sizes
+
+
+class Samples(NamedTuple):
+    """The samples of a wave."""
+
+    inputs: Array  # (samples, T)
+    targets: Array  # (samples, T)
+    first: int  # the place of the first one in the step
+
+
+class Memory(NamedTuple):
+    """Scratch, a row each worker."""
+
+    activations: Array
+    masks: Array
+
+
 def scratch_size(z: Sizes) -> int:
     """Numbers of float scratch a worker needs for one unit."""
     M, (R, C, _) = z.S * z.T, padded(z.T, z.D // z.H)
@@ -305,12 +329,14 @@ def backward(memory: Array, masks: Array, panels: Array, grads: Array, inputs: A
 
 @kernel
 def gradient_worker(
-    worker: int, tickets: Array, slots: Array, losses: Array, params: Array, panels: Array, inputs: Array,
-    targets: Array, first_sample: int, memory: Array, masks: Array, schedule: Schedule, drop: Dropout, z: Sizes,
+    worker: int, tickets: Array, schedule: Schedule, slots: Array, losses: Array, wave: Samples, memory: Memory,
+    model: Model,
 ) -> None:  # fmt: skip
-    """Units of S samples; inputs and targets (samples, T) are the wave's, first_sample its place in the step."""
+    """Units of S samples."""
+    params, panels, drop, z = model.params, model.panels, model.drop, model.z
+    inputs, targets, own = wave.inputs, wave.targets, memory.activations[worker]
     samples = inputs.shape[0]
-    mine = masks[worker].reshape(2 * z.L + 1 if drop.threshold > 0 else 1, -1, z.D if drop.threshold > 0 else 1)
+    masks = memory.masks[worker].reshape(2 * z.L + 1 if drop.threshold > 0 else 1, -1, z.D if drop.threshold > 0 else 1)
     while True:
         unit = claim(tickets)
         first = unit * z.S
@@ -319,47 +345,41 @@ def gradient_worker(
         last = min(first + z.S, samples)
         seen = inputs[first:last]
         started = ticks()
-        forward(memory[worker], mine, params, panels, seen, first_sample + first, drop, z)
-        logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
+        forward(own, masks, params, panels, seen, wave.first + first, drop, z)
+        logits = work_memory(own, (last - first) * z.T, last - first, z)[8]
         losses[unit, 0] = cross_entropy(logits, targets[first:last])[0]
         halfway = ticks()
-        backward(memory[worker], mine, panels, slots[unit], seen, drop, z)
+        backward(own, masks, panels, slots[unit], seen, drop, z)
         schedule.clock[worker, FORWARD] += halfway - started
         schedule.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel
-def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, params: Array, panels: Array, inputs: Array, targets: Array,
-    memory: Array, masks: Array, drop: Dropout, z: Sizes,
-) -> None:  # fmt: skip
+def evaluate_worker(worker: int, tickets: Array, rows: Array, wave: Samples, memory: Memory, model: Model) -> None:
     """rows (units, 3): nats, counted targets, right guesses."""
-    samples = inputs.shape[0]
-    mine = masks[worker].reshape(1, -1, 1)
+    z, own, masks = model.z, memory.activations[worker], memory.masks[worker].reshape(1, -1, 1)
+    samples = wave.inputs.shape[0]
     while True:
         unit = claim(tickets)
         first = unit * z.S
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], mine, params, panels, inputs[first:last], 0, drop, z)
-        logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
-        rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, targets[first:last])
+        forward(own, masks, model.params, model.panels, wave.inputs[first:last], 0, model.drop, z)
+        logits = work_memory(own, (last - first) * z.T, last - first, z)[8]
+        rows[unit, 0], rows[unit, 1], rows[unit, 2] = cross_entropy(logits, wave.targets[first:last])
 
 
 @kernel
-def logits_worker(
-    worker: int, tickets: Array, out: Array, params: Array, panels: Array, inputs: Array, memory: Array, masks: Array,
-    drop: Dropout, z: Sizes,
-) -> None:  # fmt: skip
+def logits_worker(worker: int, tickets: Array, out: Array, inputs: Array, memory: Memory, model: Model) -> None:
     """out (samples, T, V)."""
+    z, own, masks = model.z, memory.activations[worker], memory.masks[worker].reshape(1, -1, 1)
     samples = inputs.shape[0]
-    mine = masks[worker].reshape(1, -1, 1)
     while True:
         first = claim(tickets) * z.S
         if first >= samples:
             break
         last = min(first + z.S, samples)
-        forward(memory[worker], mine, params, panels, inputs[first:last], 0, drop, z)
-        logits = work_memory(memory[worker], (last - first) * z.T, last - first, z)[8]
+        forward(own, masks, model.params, model.panels, inputs[first:last], 0, model.drop, z)
+        logits = work_memory(own, (last - first) * z.T, last - first, z)[8]
         copy(out[first:last], logits)

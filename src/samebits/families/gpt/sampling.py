@@ -19,7 +19,7 @@ from samebits.checks import real, refuse, whole
 from samebits.devices.cpu.workers import Workers
 from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
-from samebits.families.gpt.decoding import Draw, generate_worker, scratch_size
+from samebits.families.gpt.decoding import Draw, Request, Texts, generate_worker, scratch_size
 from samebits.families.gpt.tokens import Vocabulary
 from samebits.families.gpt.transformer import sizes
 from samebits.families.gpt.windows import draw_from_windows
@@ -112,15 +112,14 @@ class Decoder:
 
     def by_token(self, count: int, workers: Workers) -> None:
         memory = workers.scratch("gpt.decoding").per_worker("block", scratch_size(self.z), self.params.dtype)
-        workers.run(
-            generate_worker, workers.tickets(), self.text, self.lengths, self.seen, self.cache, self.logits,
-            self.prompt, count, self.first_sample, self.params, memory, self.how, self.z,
-        )  # fmt: skip
+        texts = Texts(self.text, self.lengths, self.seen, self.cache, self.logits)
+        workers.run(generate_worker, workers.tickets(), texts, self._request(count), self.params, memory, self.z)
 
     def by_window(self, count: int, device: Device) -> None:
-        draw_from_windows(
-            self.config, self.params, self.text, self.lengths, self.prompt, count, self.first_sample, self.how, device
-        )
+        draw_from_windows(self.config, self.params, self.text, self.lengths, self._request(count), device)
+
+    def _request(self, count: int) -> Request:
+        return Request(self.prompt, count, self.first_sample, self.how)
 
     @property
     def finished(self) -> bool:

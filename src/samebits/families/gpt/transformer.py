@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -10,6 +12,9 @@ from samebits.devices.cpu.workers import Workers
 from samebits.families.gpt.config import GptConfig
 from samebits.families.gpt.kernels import (
     Dropout,
+    Memory,
+    Model,
+    Samples,
     evaluate_worker,
     gradient_worker,
     logits_worker,
@@ -24,16 +29,24 @@ OWNER = "gpt"  # of scratch memory
 NO_DROPOUT = Dropout(0, 1.0, 0, 0)
 
 
+class Part(NamedTuple):
+    """The samples of a wave."""
+
+    inputs: Array
+    targets: Array
+    step: int
+    first_sample: int  # its place in the step
+
+
 def sizes(config: GptConfig) -> Sizes:
     shape = config.context, config.width, config.heads, config.layers, config.symbols
     return Sizes(config.unit_samples, *shape, config.final_norm)
 
 
-def cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int, int]:
-    """The wave's inputs and targets, the step, and the place of its first sample."""
+def cut(config: GptConfig, batch: Batch, wave: Wave) -> Part:
     first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
     windows = batch.arrays
-    return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
+    return Part(windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first)
 
 
 def dropout_of(config: GptConfig, step: int) -> Dropout:
@@ -42,11 +55,12 @@ def dropout_of(config: GptConfig, step: int) -> Dropout:
     return Dropout(threshold, 65536 / (65536 - threshold), config.seed, max(step, 0)) if threshold else NO_DROPOUT
 
 
-def _scratch(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> tuple[Array, Array]:
+def _memory(z: Sizes, drop: Dropout, dtype: DTypeLike, workers: Workers) -> Memory:
     """Activations and dropout masks of one unit, a row each worker."""
     scratch = workers.scratch(OWNER)
-    return scratch.per_worker("activations", scratch_size(z), dtype), scratch.per_worker(
-        "dropout", mask_size(z, drop), np.uint8
+    return Memory(
+        scratch.per_worker("activations", scratch_size(z), dtype),
+        scratch.per_worker("dropout", mask_size(z, drop), np.uint8),
     )
 
 
@@ -57,35 +71,28 @@ def _panels(params: Array, z: Sizes, workers: Workers) -> Array:
     return panels
 
 
-def gradient(
-    config: GptConfig, params: Array, inputs: Array, targets: Array, step: int, first_sample: int, slots: Array,
-    losses: Array, workers: Workers,
-) -> None:  # fmt: skip
-    """Post it: a slot row and a loss for every unit of the samples given; first_sample is their place in the step."""
-    z, drop = sizes(config), dropout_of(config, step)
-    memory, masks = _scratch(z, drop, params.dtype, workers)
-    panels = _panels(params, z, workers)
-    workers.post(
-        gradient_worker, workers.tickets(), slots, losses, params, panels, inputs, targets, first_sample, memory,
-        masks, workers.schedule, drop, z,
-    )  # fmt: skip
+def gradient(config: GptConfig, params: Array, part: Part, slots: Array, losses: Array, workers: Workers) -> None:
+    """Post it: a slot row and a loss for every unit of these samples."""
+    z, drop = sizes(config), dropout_of(config, part.step)
+    memory = _memory(z, drop, params.dtype, workers)
+    model = Model(params, _panels(params, z, workers), drop, z)
+    wave = Samples(part.inputs, part.targets, part.first_sample)
+    workers.post(gradient_worker, workers.tickets(), workers.schedule, slots, losses, wave, memory, model)
 
 
 def evaluate(config: GptConfig, params: Array, inputs: Array, targets: Array, rows: Array, workers: Workers) -> None:
     """rows (units, 3): nats, counted targets, right guesses."""
     z = sizes(config)
-    memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
-    workers.run(
-        evaluate_worker, workers.tickets(), rows, params, _panels(params, z, workers), inputs, targets, memory, masks,
-        NO_DROPOUT, z
-    )  # fmt: skip
+    memory = _memory(z, NO_DROPOUT, params.dtype, workers)
+    model = Model(params, _panels(params, z, workers), NO_DROPOUT, z)
+    workers.run(evaluate_worker, workers.tickets(), rows, Samples(inputs, targets, 0), memory, model)
 
 
 def logits(config: GptConfig, params: Array, inputs: Array, workers: Workers) -> Array:
     """(B, T, V) for tokens (B, T), T being the context."""
     z = sizes(config)
-    memory, masks = _scratch(z, NO_DROPOUT, params.dtype, workers)
+    memory = _memory(z, NO_DROPOUT, params.dtype, workers)
     out = np.empty((*inputs.shape, z.V), params.dtype)
-    panels = _panels(params, z, workers)
-    workers.run(logits_worker, workers.tickets(), out, params, panels, inputs, memory, masks, NO_DROPOUT, z)
+    model = Model(params, _panels(params, z, workers), NO_DROPOUT, z)
+    workers.run(logits_worker, workers.tickets(), out, inputs, memory, model)
     return out

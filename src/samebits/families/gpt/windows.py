@@ -14,16 +14,16 @@ from samebits.arithmetic.arrays import Array
 from samebits.devices.interface import Device
 from samebits.families.gpt import gpu, transformer
 from samebits.families.gpt.config import GptConfig
-from samebits.families.gpt.decoding import Draw, choose, in_view
+from samebits.families.gpt.decoding import Request, choose, in_view
 
 LOGITS: Mapping[str, Callable[..., Array]] = {"cpu": transformer.logits, "gpu": gpu.logits}
 
 
 def draw_from_windows(
-    config: GptConfig, params: Array, text: Array, lengths: Array, prompt: int, count: int, first_sample: int,
-    how: Draw, device: Device,
-) -> None:  # fmt: skip
-    """decoding.generate_worker: up to `count` more tokens for every sample that is neither full nor ended."""
+    config: GptConfig, params: Array, text: Array, lengths: Array, request: Request, device: Device
+) -> None:
+    """decoding.generate_worker: up to so many more tokens for every sample that is neither full nor ended."""
+    prompt, count, first_sample, how = request
     T, weights = config.context, device.upload(params)
     for _ in range(count):
         ended = (lengths > prompt) & (text[np.arange(len(text)), lengths - 1] == how.end)

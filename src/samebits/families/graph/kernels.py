@@ -9,6 +9,8 @@ other way round).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
@@ -21,6 +23,67 @@ from samebits.families.graph.heads import cross_entropy
 from samebits.families.graph.products import multiply, multiply_transposed
 from samebits.families.graph.sinkhorn import structural_loss
 from samebits.families.graph.store import Sizes, Store, unit_size
+
+
+class Graphs(NamedTuple):
+    """The graphs of a wave; unit u has the places cuts[u] … cuts[u + 1] of `chosen`, the numbers of its graphs."""
+
+    store: Store
+    chosen: Array
+    cuts: Array  # (units + 1,)
+
+
+class Unit(NamedTuple):
+    """The graphs of a unit: chosen[first:last]."""
+
+    store: Store
+    chosen: Array
+    first: int
+    last: int
+
+
+class Activations(NamedTuple):
+    """What a unit keeps between forward and backward, in a worker's memory; logits become their gradient."""
+
+    x: Array  # (L, n, W)
+    slope: Array  # (L, n, H)
+    last_h: Array  # (n, H)
+    logits: Array  # (n, C)
+    dh: Array  # (n, H) scratch
+
+
+class Memory(NamedTuple):
+    """Scratch, a row each worker."""
+
+    spaces: Array  # activations
+    panels: Array  # of products
+
+
+class BackwardMemory(NamedTuple):
+    """More of it for the way back."""
+
+    transposed: Array  # weights (transpose_weights)
+    spares: Array  # a slot
+    sinkhorn: Array  # of the structural loss
+
+
+class Slots(NamedTuple):
+    """Who computes which unit, and where the results go; slots are folded so many levels (tree.fold_up)."""
+
+    claims: Array
+    arrivals: Array
+    first_unit: int
+    folded: int
+    slots: Array
+    losses: Array
+
+
+class Predictions(NamedTuple):
+    """What evaluation leaves."""
+
+    rows: Array  # (units, 2) cross-entropy, graphs whose every edit is right
+    choices: Array  # (nodes, 4) the most likely classes
+    starts: Array  # (chosen,) where each graph's choices begin
 
 
 @kernel
@@ -153,10 +216,9 @@ def transpose_weights(transposed: Array, params: Array, sizes: Sizes) -> None:
 
 
 @kernel
-def network_forward(
-    x: Array, slope: Array, last_h: Array, logits: Array, params: Array, panel: Array, sizes: Sizes,
-    store: Store, chosen: Array, first: int, last: int,
-) -> None:  # fmt: skip
+def network_forward(own: Activations, params: Array, panel: Array, sizes: Sizes, unit: Unit) -> None:
+    x, slope, last_h, logits = own.x, own.slope, own.last_h, own.logits
+    store, chosen, first, last = unit.store, unit.chosen, unit.first, unit.last
     H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     offset = sizes.embed * H
@@ -178,11 +240,10 @@ def network_forward(
 
 
 @kernel
-def network_backward(
-    slot: Array, dh: Array, dlogits: Array, x: Array, slope: Array, last_h: Array, transposed: Array,
-    panel: Array, sizes: Sizes, store: Store, chosen: Array, first: int, last: int,
-) -> None:  # fmt: skip
-    """Fill the unit's slot from dlogits; dh (n, H) is scratch, and a layer's x becomes its dx once it was used."""
+def network_backward(slot: Array, own: Activations, transposed: Array, panel: Array, sizes: Sizes, unit: Unit) -> None:
+    """Fill the unit's slot from its logits' gradient; a layer's x becomes its dx once it was used."""
+    x, slope, last_h, dlogits, dh = own.x, own.slope, own.last_h, own.logits, own.dh
+    store, chosen, first, last = unit.store, unit.chosen, unit.first, unit.last
     H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     offset = sizes.embed * H + L * (W * H + H)
@@ -214,15 +275,15 @@ def column_sums(out: Array, rows: Array) -> None:
 
 
 @kernel
-def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, Array, Array]:
-    """A worker's memory as (x, slope, last_h, logits, dh)."""
+def cut_space(space: Array, n: int, sizes: Sizes) -> Activations:
+    """A worker's memory, for n nodes."""
     H, L, C = sizes.width, sizes.layers, sizes.classes
     W = (1 + sizes.kinds) * H
     a = L * n * W
     b = a + L * n * H
     c = b + n * H
     d = c + n * C
-    return (
+    return Activations(
         space[:a].reshape(L, n, W), space[a:b].reshape(L, n, H), space[b:c].reshape(n, H), space[c:d].reshape(n, C),
         space[d : d + n * H].reshape(n, H),
     )  # fmt: skip
@@ -230,15 +291,17 @@ def cut_space(space: Array, n: int, sizes: Sizes) -> tuple[Array, Array, Array, 
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, arrivals: Array, schedule: Schedule, first_unit: int, folded: int, slots: Array,
-    spares: Array, losses: Array, spaces: Array, transposed: Array, panels: Array, params: Array, sizes: Sizes,
-    scratch: Array, store: Store, chosen: Array, cuts: Array,
+    worker: int, schedule: Schedule, results: Slots, memory: Memory, back: BackwardMemory, params: Array, sizes: Sizes,
+    graphs: Graphs,
 ) -> None:  # fmt: skip
-    """One row of slots and losses a unit, slots folded; cuts (units + 1,) are places in `chosen`.
+    """One row of slots and losses a unit, slots folded.
 
     A worker begins with neighbouring units, its own, and folds their slots while they are in its cache; every second
     one is never written but to a row of spares.
     """
+    claims, arrivals, first_unit, slots = results.claims, results.arrivals, results.first_unit, results.slots
+    store, chosen, cuts = graphs.store, graphs.chosen, graphs.cuts
+    transposed, panel, scratch = back.transposed[worker], memory.panels[worker], back.sinkhorn[worker]
     heads, units = sizes.heads, cuts.size - 1
     own = worker * units // schedule.workers
     fresh, cursor = True, 0
@@ -249,43 +312,40 @@ def gradient_worker(
         u = unit_at(cursor, own, units)
         begin = ticks()
         if fresh:
-            transpose_weights(transposed[worker], params, sizes)
+            transpose_weights(transposed, params, sizes)
             fresh = False
-        first, last = cuts[u], cuts[u + 1]
+        unit = Unit(store, chosen, cuts[u], cuts[u + 1])
+        first, last = unit.first, unit.last
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, dh = cut_space(spaces[worker], n, sizes)
-        network_forward(
-            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
-        )  # fmt: skip
+        activations = cut_space(memory.spaces[worker], n, sizes)
+        logits = activations.logits
+        network_forward(activations, params, panel, sizes, unit)
         softmax_segments(logits, heads)
         halfway = ticks()
         loss = 0.0
         if sizes.sinkhorn > 0:
-            extra = scratch[worker, : n * heads[0]].reshape(n, heads[0])
-            rest = scratch[worker, n * heads[0] :]
-            loss += structural_loss(extra, logits, rest, sizes, store, chosen, first, last)
+            extra = scratch[: n * heads[0]].reshape(n, heads[0])
+            loss += structural_loss(extra, logits, scratch[n * heads[0] :], sizes, store, chosen, first, last)
         loss += cross_entropy(logits, heads, store, chosen, first, last)
         if sizes.sinkhorn > 0:
             for i in range(n):
                 for j in range(heads[0]):
                     logits[i, j] += extra[i, j]
-        slot = spares[worker] if is_awaited(arrivals, u, first_unit) else slots[u]
-        network_backward(
-            slot, dh, logits, x, slope, last_h, transposed[worker], panels[worker], sizes, store, chosen, first, last
-        )
-        losses[u, 0] = loss
-        fold_up(slots, slot, arrivals, u, first_unit, folded)
+        slot = back.spares[worker] if is_awaited(arrivals, u, first_unit) else slots[u]
+        network_backward(slot, activations, transposed, panel, sizes, unit)
+        results.losses[u, 0] = loss
+        fold_up(slots, slot, arrivals, u, first_unit, results.folded)
         schedule.clock[worker, FORWARD] += halfway - begin
         schedule.clock[worker, BACKWARD] += ticks() - halfway
 
 
 @kernel
 def evaluate_worker(
-    worker: int, tickets: Array, rows: Array, choices: Array, spaces: Array, panels: Array, params: Array, sizes: Sizes,
-    store: Store, chosen: Array, cuts: Array, starts: Array,
-) -> None:  # fmt: skip
-    """rows (units, 2): cross-entropy and graphs whose every edit is right. choices (nodes, 4): the most likely classes;
-    starts (chosen,) is where each graph's begin."""
+    worker: int, tickets: Array, results: Predictions, memory: Memory, params: Array, sizes: Sizes, graphs: Graphs
+) -> None:
+    """Fill in the predictions, a unit a ticket."""
+    rows, choices, starts = results.rows, results.choices, results.starts
+    store, chosen, cuts = graphs.store, graphs.chosen, graphs.cuts
     heads = sizes.heads
     while True:
         u = claim(tickets)
@@ -293,10 +353,9 @@ def evaluate_worker(
             break
         first, last = cuts[u], cuts[u + 1]
         n = unit_size(store, chosen, first, last)
-        x, slope, last_h, logits, _ = cut_space(spaces[worker], n, sizes)
-        network_forward(
-            x, slope, last_h, logits, params, panels[worker], sizes, store, chosen, first, last
-        )  # fmt: skip
+        activations = cut_space(memory.spaces[worker], n, sizes)
+        logits = activations.logits
+        network_forward(activations, params, memory.panels[worker], sizes, Unit(store, chosen, first, last))
         softmax_segments(logits, heads)
         i, exact = 0, 0
         for k in range(first, last):

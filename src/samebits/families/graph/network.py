@@ -12,7 +12,15 @@ from samebits.arithmetic.gemm import transposed_size
 from samebits.devices.cpu.workers import Workers
 from samebits.families.graph.config import FIRST_POSITION, GraphConfig
 from samebits.families.graph.data import Pairs
-from samebits.families.graph.kernels import evaluate_worker, gradient_worker
+from samebits.families.graph.kernels import (
+    BackwardMemory,
+    Graphs,
+    Memory,
+    Predictions,
+    Slots,
+    evaluate_worker,
+    gradient_worker,
+)
 from samebits.families.graph.sinkhorn import scratch_size
 from samebits.families.graph.store import Sizes, Store
 
@@ -56,10 +64,6 @@ def _unit_nodes(pairs: Pairs) -> int:
     return -(-pairs.most_nodes // NODE_BLOCK) * NODE_BLOCK
 
 
-def _spaces(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
-    return workers.scratch(OWNER).per_worker("space", nodes * node_numbers(config), dtype)
-
-
 def _transposed(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Array:
     """Each worker's copy of the weights, transposed (kernels.transpose_weights)."""
     layer = (1 + config.kinds) * config.width * config.width
@@ -67,11 +71,15 @@ def _transposed(config: GraphConfig, dtype: DTypeLike, workers: Workers) -> Arra
     return workers.scratch(OWNER).per_worker("weights", size, dtype)
 
 
-def _panels(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
-    """Scratch for the products, whose sums run over nodes, wide rows or classes."""
+def _memory(config: GraphConfig, nodes: int, dtype: DTypeLike, workers: Workers) -> Memory:
+    """Activations, and scratch for the products, whose sums run over nodes, wide rows or classes."""
     widest = (1 + config.kinds) * config.width
     deepest = max(nodes, widest, sum(config.head_sizes))
-    return workers.scratch(OWNER).per_worker("panels", int(transposed_size(deepest, widest)), dtype)
+    scratch = workers.scratch(OWNER)
+    return Memory(
+        scratch.per_worker("space", nodes * node_numbers(config), dtype),
+        scratch.per_worker("panels", int(transposed_size(deepest, widest)), dtype),
+    )
 
 
 def _sinkhorn(config: GraphConfig, store: Store, nodes: int, dtype: DTypeLike, workers: Workers) -> Array:
@@ -89,13 +97,16 @@ def gradient(
 ) -> None:
     """Post it: one row of slots and losses for every unit from `first` on, as many as there are rows; slots folded."""
     nodes, dtype, units = _unit_nodes(pairs), params.dtype, len(slots)
+    back = BackwardMemory(
+        _transposed(config, dtype, workers),
+        workers.scratch(OWNER).per_worker("slot", slots.shape[1], dtype),
+        _sinkhorn(config, pairs.store, nodes, dtype, workers),
+    )
     workers.post(
-        gradient_worker, workers.counters(units), workers.counters(units), workers.schedule, first, FOLDED, slots,
-        workers.scratch(OWNER).per_worker("slot", slots.shape[1], dtype), losses,
-        _spaces(config, nodes, dtype, workers), _transposed(config, dtype, workers),
-        _panels(config, nodes, dtype, workers), params, sizes_of(config),
-        _sinkhorn(config, pairs.store, nodes, dtype, workers), pairs.store, pairs.chosen,
-        pairs.cuts[first : first + units + 1], alone=_is_little(config, pairs),
+        gradient_worker, workers.schedule,
+        Slots(workers.counters(units), workers.counters(units), first, FOLDED, slots, losses),
+        _memory(config, nodes, dtype, workers), back, params, sizes_of(config),
+        Graphs(pairs.store, pairs.chosen, pairs.cuts[first : first + units + 1]), alone=_is_little(config, pairs),
     )  # fmt: skip
 
 
@@ -107,9 +118,9 @@ def evaluate(config: GraphConfig, params: Array, pairs: Pairs, first: int, rows:
     starts = np.cumsum(counts) - counts
     choices = np.empty((pairs.nodes, 4), np.int32)
     workers.run(
-        evaluate_worker, workers.tickets(), rows, choices,
-        _spaces(config, nodes, dtype, workers), _panels(config, nodes, dtype, workers), params, sizes_of(config),
-        store, chosen, pairs.cuts[first : first + len(rows) + 1], starts, alone=_is_little(config, pairs),
+        evaluate_worker, workers.tickets(), Predictions(rows, choices, starts), _memory(config, nodes, dtype, workers),
+        params, sizes_of(config), Graphs(store, chosen, pairs.cuts[first : first + len(rows) + 1]),
+        alone=_is_little(config, pairs),
     )  # fmt: skip
     return choices
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from samebits.arithmetic import gemm
 from samebits.arithmetic.arrays import Array
-from samebits.arithmetic.gemm import DEPTH, make_tile, stride
+from samebits.arithmetic.gemm import DEPTH, Block, make_tile, stride
 from samebits.compiler.compiled import WIDE_VECTORS
 from samebits.compiler.jit import routine
 
@@ -28,12 +28,12 @@ def multiply(out: Array, a: Array, b: Array, panel: Array) -> None:
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
         for c in range(0, out.shape[1], COLUMNS):
-            r = 0
+            right, r = Block(b, k * ldb + c, ldb), 0
             while r + ROWS <= m:
-                tile(out, r * ldo + c, ldo, a, r * lda + k, lda, b, k * ldb + c, ldb, count, k > 0)
+                tile(Block(out, r * ldo + c, ldo), Block(a, r * lda + k, lda), right, count, k > 0)
                 r += ROWS
             while r < m:
-                tile_row(out, r * ldo + c, ldo, a, r * lda + k, lda, b, k * ldb + c, ldb, count, k > 0)
+                tile_row(Block(out, r * ldo + c, ldo), Block(a, r * lda + k, lda), right, count, k > 0)
                 r += 1
 
 
@@ -47,10 +47,10 @@ def multiply_transposed(out: Array, a: Array, b: Array, panel: Array) -> None:
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
         for c in range(0, out.shape[1], COLUMNS):
-            r = 0
+            right, r = Block(b, k * ldb + c, ldb), 0
             while r + ROWS <= m:
-                tile_transposed(out, r * ldo + c, ldo, a, k * lda + r, lda, b, k * ldb + c, ldb, count, k > 0)
+                tile_transposed(Block(out, r * ldo + c, ldo), Block(a, k * lda + r, lda), right, count, k > 0)
                 r += ROWS
             while r < m:
-                transposed_row(out, r * ldo + c, ldo, a, k * lda + r, lda, b, k * ldb + c, ldb, count, k > 0)
+                transposed_row(Block(out, r * ldo + c, ldo), Block(a, k * lda + r, lda), right, count, k > 0)
                 r += 1

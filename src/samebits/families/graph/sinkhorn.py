@@ -10,7 +10,7 @@ Shapes: cost, kernel (n + 1, m + 1), the last row and column spare; u (rounds + 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,15 @@ from samebits.arithmetic.softmax import softmax_segment_backward
 from samebits.compiler.jit import routine
 
 KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the action head
+
+
+class Scaling(NamedTuple):
+    """Sinkhorn's scaling of one graph."""
+
+    plan: Array  # (n + 1, m + 1)
+    u: Array  # (rounds + 1, n + 1)
+    v: Array  # (rounds + 1, m + 1)
+    cost: Array  # (n + 1, m + 1)
 
 
 def scratch_size(most_nodes: int, rounds: int, classes: int) -> int:
@@ -88,8 +97,9 @@ def mass(index: int, spare: int, others: int) -> int:
 
 
 @routine
-def scaling_forward(plan: Array, u: Array, v: Array, cost: Array, temperature: float) -> float:
+def scaling_forward(scaling: Scaling, temperature: float) -> float:
     """plan becomes exp(−cost / temperature); u, v keep every round. The loss Σ u · plan · v · cost."""
+    plan, u, v, cost = scaling.plan, scaling.u, scaling.v, scaling.cost
     n, m = cost.shape[0] - 1, cost.shape[1] - 1
     rounds = u.shape[0] - 1
     for i in range(n + 1):
@@ -115,10 +125,9 @@ def scaling_forward(plan: Array, u: Array, v: Array, cost: Array, temperature: f
 
 
 @routine
-def scaling_backward(
-    dcost: Array, dplan: Array, du: Array, dv: Array, plan: Array, u: Array, v: Array, cost: Array, temperature: float
-) -> None:
+def scaling_backward(dcost: Array, dplan: Array, du: Array, dv: Array, scaling: Scaling, temperature: float) -> None:
     """du, dv are scratch rows of n + 1 and m + 1."""
+    plan, u, v, cost = scaling.plan, scaling.u, scaling.v, scaling.cost
     n, m = cost.shape[0] - 1, cost.shape[1] - 1
     rounds = u.shape[0] - 1
     du[:] = 0
@@ -178,8 +187,9 @@ def structural_loss(
         mine = p[base : base + n]
         agreement_forward(a, mine, labels, next_labels, sizes.gives)
         cost_forward(cost, a, mine, parents, next_parents, half)
-        loss += scaling_forward(plan, u, v, cost, p.dtype.type(sizes.temperature))
-        scaling_backward(dcost, dplan, du, dv, plan, u, v, cost, p.dtype.type(sizes.temperature))
+        scaling = Scaling(plan, u, v, cost)
+        loss += scaling_forward(scaling, p.dtype.type(sizes.temperature))
+        scaling_backward(dcost, dplan, du, dv, scaling, p.dtype.type(sizes.temperature))
         da[:] = 0
         dp[:] = 0
         cost_backward(da, dp, dcost, a, parents, next_parents, half)

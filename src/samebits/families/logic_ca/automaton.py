@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
+from samebits.devices.cpu.sync import Levels
 from samebits.devices.cpu.workers import Workers
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
 from samebits.families.logic_ca.data import Boards, judged
 from samebits.families.logic_ca.gates import hard_coefficients, soft_coefficients, training_coefficients
-from samebits.families.logic_ca.kernels import Automaton, Backward, Tiles, forward_worker, gradient_worker
+from samebits.families.logic_ca.kernels import (
+    Automaton,
+    Backward,
+    Memory,
+    Results,
+    Tiles,
+    forward_worker,
+    gradient_worker,
+)
 from samebits.families.logic_ca.program import compile_program
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats, waits
 from samebits.training.contract import Constants
 
 OWNER = "logic_ca"  # of scratch memory
+
+
+class Rollout(NamedTuple):
+    """Where a rollout starts, what its cells do, how they are cut, and how many CA steps it has."""
+
+    grids: Array  # (B, H, W, C)
+    fire: Array
+    plan: Tiling
+    steps: int
 
 
 def to_planes(grids: Array, out: Array) -> None:
@@ -33,11 +53,15 @@ def _tiles(plan: Tiling, samples: int, height: int, width: int, periodic: bool) 
     return Tiles(plan.tiles, plan.across, len(plan.group_tiles), *waits(plan, samples, height, width, periodic))
 
 
+def _tasks(units: int, workers: Workers) -> Levels:
+    return Levels(workers.counters(units), workers.counters(units), workers.schedule)
+
+
 def rollout(
-    config: LogicConfig, wires: Constants, coef: Array, grids: Array, fire: Array, plan: Tiling, steps: int,
-    workers: Workers, depth: int = 2,
-) -> Array:  # fmt: skip
-    """Run `steps` CA steps; the states buffer (depth, C, columns), step t at t mod depth."""
+    config: LogicConfig, wires: Constants, coef: Array, run: Rollout, workers: Workers, depth: int = 2
+) -> Array:
+    """Run the CA steps; the states buffer (depth, C, columns), step t at t mod depth."""
+    grids, fire, plan, steps = run
     samples, height, width, channels = grids.shape
     program, periodic, scratch = compile_program(config, wires), config.boundary == "periodic", workers.scratch(OWNER)
     cells = samples * height * width
@@ -46,7 +70,7 @@ def rollout(
     to_planes(grids, states[0])
     neighbours = neighbour_columns(samples, height, width, periodic)
     workers.run(
-        forward_worker, workers.counters(plan.units), workers.counters(plan.units), workers.schedule, states,
+        forward_worker, _tasks(plan.units, workers), states,
         scratch.per_worker("values", program.live_size, coef.dtype),
         Automaton(program, coef, neighbours, fire, steps, config.lanes),
         _tiles(plan, samples, height, width, periodic),
@@ -55,16 +79,15 @@ def rollout(
 
 
 def rolled_out(
-    config: LogicConfig, wires: Constants, params: Array, grids: Array, fire: Array, plan: Tiling, steps: int,
-    soft: bool, trajectory: bool, workers: Workers,
-) -> Array:  # fmt: skip
-    """The grids (B, H, W, C) after `steps` CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
-    logits = params.reshape(-1, 16)
+    config: LogicConfig, wires: Constants, params: Array, run: Rollout, soft: bool, trajectory: bool, workers: Workers
+) -> Array:
+    """The grids (B, H, W, C) after the CA steps, or with `trajectory` all of them, (steps + 1, B, H, W, C)."""
+    logits, steps, shape = params.reshape(-1, 16), run.steps, run.grids.shape
     coef, depth = soft_coefficients(logits) if soft else hard_coefficients(logits), steps + 1 if trajectory else 2
-    states = rollout(config, wires, coef, grids, fire, plan, steps, workers, depth)
+    states = rollout(config, wires, coef, run, workers, depth)
     if not trajectory:
-        return from_planes(states[steps % 2], grids.shape)
-    return np.stack([from_planes(planes, grids.shape) for planes in states])
+        return from_planes(states[steps % 2], shape)
+    return np.stack([from_planes(planes, shape) for planes in states])
 
 
 def gradient(
@@ -90,9 +113,11 @@ def gradient(
     coef, probabilities = training_coefficients(logits, boards.hard, workers)
     neighbours = neighbour_columns(samples, height, width, periodic)
     workers.post(
-        gradient_worker, workers.counters(units), workers.counters(units), workers.schedule, sums, losses, states,
-        scratch.per_worker("values", program.full_size + lanes, dtype),
-        scratch.per_worker("adjoint", program.adjoint_size, dtype),
+        gradient_worker, _tasks(units, workers), Results(sums, losses), states,
+        Memory(
+            scratch.per_worker("values", program.full_size + lanes, dtype),
+            scratch.per_worker("adjoint", program.adjoint_size, dtype),
+        ),
         Automaton(program, coef, neighbours, boards.fire, config.ca_steps, lanes),
         Backward(
             patches, passed, seats(plan, samples, height, width, periodic, channels, lanes), targets, judged(config)

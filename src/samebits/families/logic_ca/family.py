@@ -75,9 +75,8 @@ def evaluate(work: Work[LogicConfig, Workers], rows: Array) -> None:
     errors, found = np.empty(config.lanes, logits.dtype), np.empty(plan.units)
     for column, coef in enumerate((soft_coefficients(logits), hard_coefficients(logits))):
         depth = config.ca_steps + 1 if config.loss_steps else 2
-        states = automaton.rollout(
-            config, constants, coef, boards.grids, boards.fire, plan, config.ca_steps, workers, depth
-        )
+        run = automaton.Rollout(boards.grids, boards.fire, plan, config.ca_steps)
+        states = automaton.rollout(config, constants, coef, run, workers, depth)
         rows[:, column] = 0
         for step in np.flatnonzero(data.judged(config)) + 1:
             squared_errors(found, states[step % depth], wanted, plan.tiles, errors)

@@ -8,7 +8,7 @@ LLVM's vectors directly (docs/LOG.md). Cells come in blocks of 32, one for each 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import ir
@@ -20,16 +20,26 @@ from samebits.arithmetic.simd import I64, LANES, SUMS
 from samebits.compiler.compiled import WIDE_VECTORS
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B
 
+
+class GateRows(NamedTuple):
+    """Where the rows of a gate begin: its inputs in the values; their adjoints and its own in the adjoints."""
+
+    a: Any
+    b: Any
+    da: Any
+    db: Any
+    dout: Any
+    flags: Any  # WRITES_A, WRITES_B
+
+
 if numba.config.DISABLE_JIT:  # the same in NumPy, so that coverage can see the kernels
 
     def gate_forward(values: Any, a: int, b: int, out: int, c: Any, width: int) -> None:
         x, y = values[a : a + width], values[b : b + width]
         values[out : out + width] = (c[3] * x + c[2]) * y + (c[1] * x + c[0])
 
-    def gate_backward(
-        sums: Any, adjoint: Any, values: Any, a: int, b: int, da: int, db: int, dout: int, flags: int, c: Any,
-        width: int,
-    ) -> None:  # fmt: skip
+    def gate_backward(sums: Any, adjoint: Any, values: Any, rows: GateRows, c: Any, width: int) -> None:
+        a, b, da, db, dout, flags = rows
         x, y, d = values[a : a + width], values[b : b + width], adjoint[dout : dout + width].copy()
         sums += [d.sum(), (d * x).sum(), (d * y).sum(), (d * x * y).sum()]
         old_a = 0 if flags & WRITES_A else adjoint[da : da + width]
@@ -73,18 +83,16 @@ else:
         return types.void(values, a, b, out, c, types.int64), codegen
 
     @intrinsic
-    def gate_backward(
-        typing: Any, sums: Any, adjoint: Any, values: Any, a: Any, b: Any, da: Any, db: Any, dout: Any, flags: Any,
-        c: Any, width: Any,
-    ) -> Any:  # fmt: skip
+    def gate_backward(typing: Any, sums: Any, adjoint: Any, values: Any, rows: Any, c: Any, width: Any) -> Any:
         """sums += [Σd, Σda, Σdb, Σdab], and d's share of the adjoints of a and b, stored or added as flags say."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, signature.args[2].dtype)
             gradients, base = e.start(signature.args[1], args[1]), e.start(signature.args[2], args[2])
-            row_a, row_b = (e.at(base, offset) for offset in args[3:5])
-            row_da, row_db, row_d = (e.at(gradients, offset) for offset in args[5:8])
-            _, c1, c2, c3 = coefficients(e, e.start(signature.args[9], args[9]))
+            a, b, da, db, dout, flags = (builder.extract_value(args[3], i) for i in range(6))
+            row_a, row_b = (e.at(base, offset) for offset in (a, b))
+            row_da, row_db, row_d = (e.at(gradients, offset) for offset in (da, db, dout))
+            _, c1, c2, c3 = coefficients(e, e.start(signature.args[4], args[4]))
             totals = {
                 place: [e.variable(e.every(0.0)) for _ in range(4)] for place in range(0, SUMS, LANES)
             }  # SUMS running sums of each kind
@@ -114,15 +122,15 @@ else:
             passes = [tuple(totals)] if WIDE_VECTORS else [(place,) for place in totals]
             done = builder.append_basic_block("gate.done")
             cases = [builder.append_basic_block(f"gate.stores.{stores}") for stores in range(4)]
-            switch = builder.switch(args[8], cases[0])
+            switch = builder.switch(flags, cases[0])
             for stores, block in enumerate(cases):
                 if stores:
-                    switch.add_case(ir.Constant(args[8].type, stores), block)
+                    switch.add_case(ir.Constant(flags.type, stores), block)
                 builder.position_at_end(block)
                 for places in passes:
                     for place in places:
                         gate(stores, True)(I64(place), place)
-                    each_vector(e, args[10], places, gate(stores, False), SUMS)
+                    each_vector(e, args[5], places, gate(stores, False), SUMS)
                 builder.branch(done)
             builder.position_at_end(done)
             low, high = ([builder.load(total) for total in totals[place]] for place in totals)
@@ -131,4 +139,4 @@ else:
             builder.store(builder.fadd(builder.load(target, align=e.align), four), target, align=e.align)
             return context.get_dummy_value()
 
-        return types.void(sums, adjoint, values, a, b, da, db, dout, flags, c, types.int64), codegen
+        return types.void(sums, adjoint, values, rows, c, types.int64), codegen

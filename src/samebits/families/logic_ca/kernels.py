@@ -24,9 +24,20 @@ from typing import NamedTuple
 from samebits.arithmetic.arrays import Array
 from samebits.arithmetic.simd import wide_squares
 from samebits.compiler.jit import kernel
-from samebits.devices.cpu.sync import BACKWARD, FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
+from samebits.devices.cpu.sync import (
+    BACKWARD,
+    FORWARD,
+    WAITING,
+    Levels,
+    Schedule,
+    finish,
+    take,
+    ticks,
+    unit_at,
+    wait_for,
+)
 from samebits.families.logic_ca.data import DIES, KEEPS, TAKES
-from samebits.families.logic_ca.gate_kernels import gate_backward, gate_forward
+from samebits.families.logic_ca.gate_kernels import GateRows, gate_backward, gate_forward
 from samebits.families.logic_ca.program import Program
 
 
@@ -61,6 +72,20 @@ class Backward(NamedTuple):
     judged: Array
 
 
+class Memory(NamedTuple):
+    """Scratch of the way back, a row each worker."""
+
+    values: Array
+    adjoint: Array
+
+
+class Results(NamedTuple):
+    """What the way back leaves, a row each unit."""
+
+    sums: Array  # (units, G, 4)
+    losses: Array  # (units, 1)
+
+
 @kernel
 def gather_patch(values: Array, state: Array, neighbours: Array, start: int, count: int, cells: int) -> None:
     """The tile's inputs, rows (position, channel). Cells past the tile are 0, so that nothing stale is ever summed."""
@@ -84,24 +109,14 @@ def forward_gates(
 
 
 @kernel
-def backward_gates(
-    sums: Array,
-    adjoint: Array,
-    values: Array,
-    full: Array,
-    places: Array,
-    coef: Array,
-    wide: int,
-    wide_width: int,
-    cells: int,
-) -> None:
+def backward_gates(sums: Array, adjoint: Array, values: Array, run: Automaton, channels: int) -> None:
     """The same list in reverse."""
+    full, places, coef, cells = run.program.full, run.program.adjoint, run.coef, run.cells
+    wide, wide_width = run.program.wide, channels * cells
     for g in range(full.shape[0] - 1, -1, -1):
         q = full[g, 3]
-        gate_backward(
-            sums[q], adjoint, values, full[g, 0], full[g, 1],
-            places[g, 0], places[g, 1], places[g, 2], places[g, 3], coef[q], wide_width if g < wide else cells,
-        )  # fmt: skip
+        rows = GateRows(full[g, 0], full[g, 1], places[g, 0], places[g, 1], places[g, 2], places[g, 3])
+        gate_backward(sums[q], adjoint, values, rows, coef[q], wide_width if g < wide else cells)
 
 
 @kernel
@@ -167,11 +182,10 @@ def forward_tile(state_out: Array, state: Array, values: Array, run: Automaton, 
 
 
 @kernel
-def gather_adjoint(
-    adjoint: Array, outputs: Array, patches: Array, passed: Array, fire: Array, seats: Array,
-    start: int, count: int, cells: int,
-) -> None:  # fmt: skip
-    """d loss / d (the tile's next state): what the nine cells that see each cell passed back, in fixed order."""
+def gather_adjoint(adjoint: Array, run: Automaton, back: Backward, t: int, start: int, count: int) -> None:
+    """d loss / d (the state after step t): what the nine cells that see each cell passed back, in fixed order."""
+    outputs, seats, fire, cells = run.program.adjoint_outputs, back.seats, run.fire, run.cells
+    patches, passed = back.patches[(t + 1) % 2], back.passed[(t + 1) % 2]
     channels, flat = outputs.shape[0], patches.reshape(-1)
     for c in range(channels):
         base = outputs[c]
@@ -238,11 +252,9 @@ def squared_errors(rows: Array, state: Array, targets: Array, tiles: Array, erro
 
 
 @kernel
-def forward_worker(
-    worker: int, claims: Array, progress: Array, schedule: Schedule, states: Array, values: Array, run: Automaton,
-    tiles: Tiles,
-) -> None:  # fmt: skip
+def forward_worker(worker: int, tasks: Levels, states: Array, values: Array, run: Automaton, tiles: Tiles) -> None:
     """Roll out all CA steps."""
+    claims, progress, schedule = tasks.claims, tasks.progress, tasks.schedule
     units, depth, mine = tiles.starts.size - 1, states.shape[0], values[worker]
     first = worker * units // schedule.workers
     t = cursor = 0
@@ -264,12 +276,14 @@ def forward_worker(
 
 @kernel
 def gradient_worker(
-    worker: int, claims: Array, progress: Array, schedule: Schedule, sums: Array, losses: Array, states: Array,
-    values: Array, adjoint: Array, run: Automaton, back: Backward, tiles: Tiles,
+    worker: int, tasks: Levels, results: Results, states: Array, memory: Memory, run: Automaton, back: Backward,
+    tiles: Tiles,
 ) -> None:  # fmt: skip
     """Forward for steps − 1 CA steps, keeping the grids; then backward for all, recomputing each tile's values."""
+    claims, progress, schedule = tasks.claims, tasks.progress, tasks.schedule
+    sums, losses = results.sums, results.losses
     units, channels, program, cells = tiles.starts.size - 1, states.shape[1], run.program, run.cells
-    mine, gradients = values[worker], adjoint[worker]
+    mine, gradients = memory.values[worker], memory.adjoint[worker]
     first = worker * units // schedule.workers
     level = cursor = 0
     while level < 2 * run.steps - 1:
@@ -298,10 +312,7 @@ def gradient_worker(
                     gradients, program.adjoint_outputs, mine, program.full_outputs, back.targets, start, count, cells
                 )
             else:
-                gather_adjoint(
-                    gradients, program.adjoint_outputs, back.patches[(t + 1) % 2], back.passed[(t + 1) % 2], run.fire,
-                    back.seats, start, count, cells,
-                )  # fmt: skip
+                gather_adjoint(gradients, run, back, t, start, count)
                 if back.judged[t]:
                     losses[u, 0] += judge_tile(
                         gradients, program.adjoint_outputs, states[t + 1], back.targets, mine[program.full_size :],
@@ -311,9 +322,7 @@ def gradient_worker(
             for block in program.unread:
                 for cell in range(cells):
                     gradients[block + cell] = 0
-            backward_gates(
-                sums[u], gradients, mine, program.full, program.adjoint, run.coef, program.wide, channels * cells, cells
-            )
+            backward_gates(sums[u], gradients, mine, run, channels)
             out = back.patches[t % 2, u].reshape(-1)
             for i in range(out.size):
                 out[i] = gradients[i]

@@ -116,8 +116,8 @@ class LogicModel:
         self, grids: Array, steps: int, soft: bool, trajectory: bool, masks: Array, device: Device
     ) -> Array:
         cells, plan, params = self._cells("grids", grids), self._plan(grids), device.upload(self.weights)
-        roll = ROLLOUT[device.kind]
-        return roll(self.config, self.constants, params, cells, masks, plan, steps, soft, trajectory, device)
+        run = automaton.Rollout(cells, masks, plan, steps)
+        return ROLLOUT[device.kind](self.config, self.constants, params, run, soft, trajectory, device)
 
     def loss_and_gradient(
         self, grids: Array, targets: Array, fire: Array | None = None, workers: int | str | Workers = "auto"

@@ -37,7 +37,7 @@ def report(model: LogicModel, device: Device) -> Report:
 
 
 def render(
-    model: LogicModel, folder: Path, steps: int | None = None, grid: tuple[int, int] | None = None, seed: int = 0,
+    model: LogicModel, folder: Path, steps: int | None = None, grid: tuple[int, int] | None = None, *, seed: int = 0,
     soft: bool = False, damage: str | None = None, asynchronous: bool = False, device: str | Device = "cpu",
 ) -> list[Path]:  # fmt: skip
     """A rollout as rollout.gif and rollout.png in `folder`."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.devices.gpu.dialect import CUDA, KERNEL
+from samebits.devices.gpu.dialect import CUDA, kernels_of
 
 from . import cuda
 
@@ -46,7 +46,7 @@ CompileError.__name__, CompileError.__module__ = "CompileException", "cupy.cuda.
 
 
 def compiled(text: str) -> ctypes.CDLL:
-    names = [match[2] for match in KERNEL.finditer(text)]
+    names = kernels_of(text)
     text = ROOM.sub(r"float4* \1 = (float4*)stand_in::room;", text.replace(CUDA, CUDA + OTHER_WORDS))
     whole = "\n".join([HEADER.read_text(), text, *(f"START({name})" for name in names)])
     path = CACHE / f"{hashlib.sha256(whole.encode()).hexdigest()[:32]}.so"
@@ -80,7 +80,8 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = 48 << 10
 
     def __call__(self, grid: tuple[int, int], block: tuple[int], args: tuple[Any, ...], shared_mem: int = 0) -> None:
-        assert all(isinstance(value, np.generic) for value in args)
+        for value in args:  # what CuPy takes: numbers, and arrays of one record
+            assert isinstance(value, np.generic) or (value.shape == (1,) and value.dtype.names)
         if shared_mem > self.max_dynamic_shared_size_bytes or shared_mem > cuda.Device(0).room or 0 in (*grid, *block):
             raise cuda.Error(f"CUDA_ERROR_INVALID_VALUE: {self.name} {grid} {block} {shared_mem}")
         values = [np.array(value) for value in args]  # CUDA copies arguments, too

@@ -24,6 +24,7 @@ from samebits.families.logic_ca.circuits.circuit import (
     make_circuit,
 )
 from samebits.families.logic_ca.circuits.minimise_kernels import walk
+from samebits.families.logic_ca.circuits.netlist_kernels import Netlist
 from samebits.families.logic_ca.circuits.pruning import prune
 
 TABLE_INPUTS = 14  # up to here the walk sees the whole circuit at once
@@ -116,13 +117,10 @@ def _walk(inputs: int, gates: Array, outputs: Array, number: int, warmth: int) -
         table = input_table(i, inputs) & ((1 << 64 * words) - 1)
         tables[i] = np.frombuffer(table.to_bytes(8 * words, "little"), "<u8")
     seen = np.full(words, 2**64 - 1 if inputs >= 6 else (1 << (1 << inputs)) - 1, np.uint64)
-    best, best_outputs, now_outputs = now.copy(), outputs.copy(), outputs.copy()
+    current, best = Netlist(now, outputs.copy()), Netlist(now.copy(), outputs.copy())
     sizes = np.array([inputs, m, m, m])
-    walk(
-        best, best_outputs, now, now_outputs, tables, seen, sizes, max(1, TURN // words), warmth,
-        np.array([number], np.uint64),
-    )  # fmt: skip
-    return [(now[: sizes[1]], now_outputs), (best[: sizes[2]], best_outputs)]
+    walk(best, current, tables, seen, sizes, max(1, TURN // words), warmth, np.array([number], np.uint64))
+    return [(current.gates[: sizes[1]], current.outs), (best.gates[: sizes[2]], best.outs)]
 
 
 def _window_turn(circuit: Circuit, number: int, warmth: int) -> tuple[Circuit, Circuit]:

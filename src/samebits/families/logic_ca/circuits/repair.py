@@ -23,8 +23,10 @@ from samebits.families.logic_ca.circuits.circuit import READS_A, READS_B, full_c
 from samebits.families.logic_ca.circuits.repair_kernels import (
     BITS,
     PASS,
+    Candidates,
     Cell,
     Trials,
+    Variants,
     each_start_worker,
     judge_worker,
     plane_words,
@@ -60,10 +62,10 @@ class Search:
     def singles(self, ops: Array) -> Array:
         """(n, 1, 2): every other operation for every gate that can reach the picture; the least sure choices first."""
         m, n = len(self.numbers), len(self.cell.inputs)
-        masks, reads, wire = np.empty((m, 4), np.uint64), np.empty((m, 2), bool), np.empty(m, np.int64)
-        vary(masks, reads, wire, ops, np.empty((0, 0, 2), np.int64), self.cell)
+        variants = Variants(np.empty((m, 4), np.uint64), np.empty((m, 2), bool), np.empty(m, np.int64))
+        vary(variants, ops, np.empty((0, 0, 2), np.int64), self.cell)
         needed, live = np.empty(n + m, bool), np.empty(self.config.channels, bool)
-        reach(needed, live, reads, self.cell, self.trials.targets.shape[1])
+        reach(needed, live, variants.reads, self.cell, self.trials.targets.shape[1])
         gates = np.unique(self.numbers[needed[n:]])
         found = np.column_stack([np.repeat(gates, 16), np.tile(np.arange(16), len(gates))])
         found = found[found[:, 1] != ops[found[:, 0]]]
@@ -74,7 +76,8 @@ class Search:
         """(n,) wrong cells of each variant from these starts; exact where that is at most `limit`, else above it."""
         counts = np.zeros(len(flips), np.int64)
         some = _subset(self.trials, starts)
-        arguments = self._memory(), ops, np.ascontiguousarray(flips), self.cell, some, limit
+        candidates = Candidates(ops, np.ascontiguousarray(flips))
+        arguments = self._memory(), candidates, self.cell, some, limit
         self.workers.run(judge_worker, self.workers.tickets(), counts, *arguments)
         return counts
 

@@ -53,14 +53,52 @@ class Trials(NamedTuple):
     periodic: bool
 
 
+class Variants(NamedTuple):
+    """The gates of 64 variants."""
+
+    masks: Array  # (m, 4) uint64
+    reads: Array  # (m, 2) bool: whether a gate reads a, b in any of them
+    wire: Array  # (m,) the operation of a gate that is the same wire in all of them; −1: it is none
+
+
+class Placement(NamedTuple):
+    """Where gates read and write in a worker's memory."""
+
+    gates: Array  # (…, 6) place of a, whether it moves with the cells, the same of b, place of the result, number
+    places: Array  # (n + m,) of every node
+    moves: Array  # (n + m,) 1 where it moves with the cells: an input
+
+
+class Planes(NamedTuple):
+    """The shape of the planes."""
+
+    plane: int  # words of one
+    stride: int  # words of a row
+    first: int  # the first cell in a plane
+    cells: int  # from the first cell to the last, with what lies around the rows between them
+
+
+class Candidates(NamedTuple):
+    """The circuits that are judged: `ops` (G,), changed by flips (n, f, 2), gate and operation; −1: none."""
+
+    ops: Array
+    flips: Array
+
+
 @kernel
 def plane_words(height: int, width: int) -> int:
     return (height + 2) * (width + 2) + PASS  # the last pass reads past its rows
 
 
 @kernel
-def vary(masks: Array, reads: Array, wire: Array, ops: Array, flips: Array, cell: Cell) -> None:
-    """Masks of the circuit `ops` (G,) and of its variants: flips (variants, f, 2), gate and operation; −1: none."""
+def planes_of(height: int, width: int) -> Planes:
+    return Planes(plane_words(height, width), width + 2, width + 3, height * (width + 2) - 2)
+
+
+@kernel
+def vary(variants: Variants, ops: Array, flips: Array, cell: Cell) -> None:
+    """Fill in the variants of the circuit `ops` (G,): flips (variants, f, 2), gate and operation; −1: none."""
+    masks, reads, wire = variants.masks, variants.reads, variants.wire
     for g in range(ops.size):
         for i in range(cell.first[g], cell.first[g] + cell.copies[g]):
             for k in range(4):
@@ -105,15 +143,14 @@ def reach(needed: Array, live: Array, reads: Array, cell: Cell, visible: int) ->
 
 
 @kernel
-def lay_out(
-    gates: Array, places: Array, moves: Array, needed: Array, reads: Array, wire: Array, cell: Cell, plane: int,
-    stride: int, values: int,
-) -> int:  # fmt: skip
-    """gates (…, 6): place of a, whether it moves, of b, of the result, number; how many. A wire is its source."""
+def lay_out(placement: Placement, needed: Array, variants: Variants, cell: Cell, planes: Planes, values: int) -> int:
+    """Fill in the placement, gates from the place `values` on: how many gates are run. A wire is its source."""
+    gates, places, moves = placement.gates, placement.places, placement.moves
+    reads, wire = variants.reads, variants.wire
     n, count = cell.inputs.shape[0], 0
     for i in range(n):
         position = cell.inputs[i, 0]
-        places[i] = cell.inputs[i, 1] * plane + (position // 3) * stride + position % 3
+        places[i] = cell.inputs[i, 1] * planes.plane + (position // 3) * planes.stride + position % 3
         moves[i] = 1
     for i in range(cell.a.size):
         if not needed[n + i]:
@@ -194,12 +231,12 @@ def act(planes: Array, before: Array, live: Array, fire: Array, width: int) -> N
 
 @kernel
 def run_step(
-    memory: Array, now: int, then: int, gates: Array, masks: Array, places: Array, moves: Array, live: Array,
-    outputs: Array, plane: int, first: int, cells: int,
-) -> None:  # fmt: skip
+    memory: Array, now: int, then: int, placement: Placement, masks: Array, live: Array, outputs: Array, shape: Planes
+) -> None:
     """One CA step of all cells, from the planes at `now` to those at `then`."""
-    for start in range(0, cells, PASS):
-        some = min(PASS, cells - start)
+    gates, places, moves = placement.gates, placement.places, placement.moves
+    for start in range(0, shape.cells, PASS):
+        some = min(PASS, shape.cells - start)
         whole = (some + SUMS - 1) // SUMS * SUMS
         here = now + start
         for g in range(gates.shape[0]):
@@ -208,7 +245,7 @@ def run_step(
         for c in range(live.size):
             if live[c]:
                 place = places[outputs[c]] + moves[outputs[c]] * here
-                out = then + c * plane + first + start
+                out = then + c * shape.plane + shape.first + start
                 copy(memory[out : out + some], memory[place : place + some])
 
 
@@ -217,26 +254,23 @@ def judge(counts: Array, memory: Array, ops: Array, flips: Array, cell: Cell, tr
     """counts (variants,) = wrong cells of each; once all of them have more than `limit`, what they had so far."""
     samples, channels, height, width = trials.starts.shape
     m, n = cell.a.size, cell.inputs.shape[0]
-    plane = plane_words(height, width)
-    masks, reads, wire = np.empty((m, 4), np.uint64), np.empty((m, 2), np.bool_), np.empty(m, np.int64)
-    vary(masks, reads, wire, ops, flips, cell)
+    shape = planes_of(height, width)
+    variants = Variants(np.empty((m, 4), np.uint64), np.empty((m, 2), np.bool_), np.empty(m, np.int64))
+    vary(variants, ops, flips, cell)
     needed, live = np.empty(n + m, np.bool_), np.empty(channels, np.bool_)
-    reach(needed, live, reads, cell, trials.targets.shape[1])
-    gates = np.empty((m, 6), np.int64)
-    places, moves = np.empty(n + m, np.int64), np.empty(n + m, np.int64)
-    half = channels * plane
-    active = lay_out(gates, places, moves, needed, reads, wire, cell, plane, width + 2, 2 * half)
+    reach(needed, live, variants.reads, cell, trials.targets.shape[1])
+    half = channels * shape.plane
+    room = Placement(np.empty((m, 6), np.int64), np.empty(n + m, np.int64), np.empty(n + m, np.int64))
+    active = lay_out(room, needed, variants, cell, shape, 2 * half)
+    placement = Placement(room.gates[:active], room.places, room.moves)
     counter = np.zeros(BITS, np.uint64)
     for sample in range(samples):
         now, then = 0, half
-        begin(memory[:half].reshape(channels, plane), trials.starts[sample], live, trials.periodic)
+        begin(memory[:half].reshape(channels, shape.plane), trials.starts[sample], live, trials.periodic)
         for t in range(trials.judged.size):
-            run_step(
-                memory, now, then, gates[:active], masks, places, moves, live, cell.outputs, plane, width + 3,
-                height * (width + 2) - 2,
-            )  # fmt: skip
-            planes = memory[then : then + half].reshape(channels, plane)
-            before = memory[now : now + half].reshape(channels, plane)
+            run_step(memory, now, then, placement, variants.masks, live, cell.outputs, shape)
+            planes = memory[then : then + half].reshape(channels, shape.plane)
+            before = memory[now : now + half].reshape(channels, shape.plane)
             if trials.fire.shape[0]:
                 act(planes, before, live, trials.fire[sample % trials.fire.shape[0], t], width)
             for c in range(channels):
@@ -252,16 +286,17 @@ def judge(counts: Array, memory: Array, ops: Array, flips: Array, cell: Cell, tr
 
 @kernel
 def judge_worker(
-    worker: int, tickets: Array, counts: Array, memory: Array, ops: Array, flips: Array, cell: Cell, trials: Trials,
+    worker: int, tickets: Array, counts: Array, memory: Array, candidates: Candidates, cell: Cell, trials: Trials,
     limit: int,
 ) -> None:  # fmt: skip
-    """counts (n,) of all variants flips (n, f, 2), 64 a ticket."""
+    """counts (n,) of all variants, 64 a ticket."""
+    flips = candidates.flips
     while True:
         start = claim(tickets) * VARIANTS
         if start >= flips.shape[0]:
             break
         end = min(start + VARIANTS, flips.shape[0])
-        judge(counts[start:end], memory[worker], ops, flips[start:end], cell, trials, limit)
+        judge(counts[start:end], memory[worker], candidates.ops, flips[start:end], cell, trials, limit)
 
 
 @kernel

@@ -27,12 +27,39 @@
 #ifdef IN_ROOM
 #define SPACE LOCAL
 #define VALUES room
-#define BOARD_AT (size / 4)
+#define BOARD_AT (run.size / 4)
 #else
 #define SPACE GLOBAL
 #define BOARD_AT 0
-#define VALUES ((GLOBAL float4*)memory + (i64)GROUP * (size / 4))
+#define VALUES ((GLOBAL float4*)memory + (i64)GROUP * (run.size / 4))
 #endif
+
+// A CA step: how many passes; whether there is a mask of who fires; channels; cells of a grid, of all grids, and columns of a
+// state; floats of a group's memory
+typedef struct {
+  int passes, fired, channels, grid, cells, columns, size;
+} Forward;
+
+// What is drawn: CA steps of a grid, whether all cells fire, the limit below which words do; the CA step and the side of the square
+// that dies, 0 for none; seed and purpose
+typedef struct {
+  long ca_steps, height, width, always, limit, struck, side, seed, purpose;
+} Drawing;
+
+// The cells start … start + count of a state, whose neighbours are looked at
+typedef struct {
+  int channels, cells, columns, start, count;
+} Cells;
+
+DEVICE Cells cells_of(int channels, int cells, int columns, int start, int count) {
+  Cells made;
+  made.channels = channels;
+  made.cells = cells;
+  made.columns = columns;
+  made.start = start;
+  made.count = count;
+  return made;
+}
 
 // Which cell of the tile the group's i-th is.
 DEVICE int cell_of(int i) {
@@ -47,8 +74,8 @@ DEVICE int cell_of(int i) {
 }
 
 // The inputs, places 0 … of the room, by the first so many threads; cells past the tile are 0, so that nothing stale is ever summed.
-DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, int channels, int start, int count, int cells, int columns, int threads) {
-  int many = 9 * channels * COUNT;
+DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const int* neighbours, Cells own, int threads) {
+  int channels = own.channels, many = 9 * channels * COUNT;
   NO_UNROLL
   for (int first = LANE; first < many; first += SOME * threads) {
     int from[SOME];
@@ -56,7 +83,7 @@ DEVICE void gather(SPACE float* values, GLOBAL const float* state, GLOBAL const 
     UNROLL
     for (int k = 0; k < SOME; k++) {
       int i = first + k * threads, cell = cell_of(i % COUNT), row = i / COUNT;
-      from[k] = i < many && cell < count ? (row % channels) * columns + neighbours[(row / channels) * cells + start + cell] : -1;
+      from[k] = i < many && cell < own.count ? (row % channels) * own.columns + neighbours[(row / channels) * own.cells + own.start + cell] : -1;
     }
     UNROLL
     for (int k = 0; k < SOME; k++) found[k] = from[k] < 0 ? 0.0f : state[from[k]];
@@ -129,25 +156,25 @@ DEVICE int struck_from(int axis, int places, u64 step, u64 seed, u64 purpose) {
   return (int)(((drawn[0] >> 32) * (u64)places) >> 32);
 }
 
-// What every cell does at every CA step (data.actions), a thread four cells of one. when: the training step; limit: below it words
-// fire, or all cells do; side: of the square that dies at CA step `struck`, or 0.
-KERNEL void draw_actions(GLOBAL uchar* fire, GLOBAL const long* when, int ca_steps, int height, int width, int always, long limit, int struck, int side, long seed, int purpose) {
+// What every cell does at every CA step (data.actions), a thread four cells of one. when: the training step.
+KERNEL void draw_actions(GLOBAL uchar* fire, GLOBAL const long* when, Drawing draw) {
+  int height = (int)draw.height, width = (int)draw.width, side = (int)draw.side;
   int cells = height * width, blocks = (cells + 3) / 4, i = GROUP * GROUP_SIZE + LANE, t = i / blocks, block = i % blocks;
-  if (t >= ca_steps) return;
-  u64 drawn[4] = {(u64)block, (u64)purpose, (u64)t, (u64)when[0]};
-  philox(drawn, (u64)seed, FIRE);
-  int hit = side > 0 && t == struck;
-  int y = hit ? struck_from(0, height - side + 1, when[0], seed, purpose) : 0;
-  int x = hit ? struck_from(1, width - side + 1, when[0], seed, purpose) : 0;
+  if (t >= (int)draw.ca_steps) return;
+  u64 drawn[4] = {(u64)block, (u64)draw.purpose, (u64)t, (u64)when[0]};
+  philox(drawn, (u64)draw.seed, FIRE);
+  int hit = side > 0 && t == (int)draw.struck;
+  int y = hit ? struck_from(0, height - side + 1, when[0], draw.seed, draw.purpose) : 0;
+  int x = hit ? struck_from(1, width - side + 1, when[0], draw.seed, draw.purpose) : 0;
   for (int j = 0; j < 4 && 4 * block + j < cells; j++) {
     int cell = 4 * block + j, row = cell / width - y, column = cell % width - x;
-    int does = always || drawn[j] < (u64)limit ? TAKES : KEEPS;
+    int does = draw.always || drawn[j] < (u64)draw.limit ? TAKES : KEEPS;
     fire[(i64)t * cells + cell] = hit && row >= 0 && row < side && column >= 0 && column < side ? DIES : does;
   }
 }
 
-// One CA step of every tile. starts, counts: of a warp's rows; outputs: places; fired: 0 where all cells fire.
-KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* rows, GLOBAL const float* coef, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int grid, int cells, int columns, int size, ROOM room) {
+// One CA step of every tile. starts, counts: of a warp's rows; outputs: places.
+KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, GLOBAL const u64* rows, GLOBAL const float* coef, GLOBAL const int* outputs, GLOBAL const int* neighbours, GLOBAL const int* tiles, GLOBAL const uchar* fire, Forward run, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
   int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, warp = LANE / 32;
@@ -155,21 +182,21 @@ KERNEL ALIKE(32 * WARPS, 1) void forward_step(GLOBAL float* next, GLOBAL const f
   own.at = starts[4 * warp] * SLOTS + OWN_SLOT;
   fetch_gates(&own, rows, coef);
   LOCAL u64* many = (LOCAL u64*)(room + BOARD_AT);
-  send_counts(many, counts, passes);
-  gather(values, state, neighbours, channels, start, count, cells, columns, GROUP_SIZE);
+  send_counts(many, counts, run.passes);
+  gather(values, state, neighbours, cells_of(run.channels, run.cells, run.columns, start, count), GROUP_SIZE);
   WAIT_FOR_LOT(0);
   BARRIER;
-  for (int pass = 0; pass < passes; pass++) {
+  for (int pass = 0; pass < run.passes; pass++) {
     some_gates(&own, fours, rows, coef, FIELD(many[pass * WARPS + warp], 0));
     BARRIER;
   }
-  for (int i = LANE; i < channels * COUNT; i += GROUP_SIZE) {
+  for (int i = LANE; i < run.channels * COUNT; i += GROUP_SIZE) {
     int cell = cell_of(i % COUNT), c = i / COUNT;
     if (cell >= count) continue;
     int column = start + cell;
-    int does = fired ? fire[column % grid] : TAKES;
+    int does = run.fired ? fire[column % run.grid] : TAKES;
     float after = does == TAKES ? values[NUMBER(outputs[c], i % COUNT)] : 0.0f;
-    next[c * columns + column] = does == KEEPS ? state[c * columns + column] : after;
+    next[c * run.columns + column] = does == KEEPS ? state[c * run.columns + column] : after;
   }
 }
 

@@ -206,12 +206,19 @@ DEVICE void some_sums(Sums* own, SPACE const float4* values, GLOBAL const u64* r
 
 #define GATHERERS (32 * WARPS * 3 / 4)  // threads; the others sum up what comes from above meanwhile
 
+// The way back of a CA step: as of the way there (Forward), and how many inputs have chains, and readers those; channels of the
+// target; places of a group's sums; whether nothing comes after the step, whether its error counts
+typedef struct {
+  int passes, fired, channels, grid, cells, columns, size, chains, readers, goals, places, last, judged;
+} Backward;
+
 // The way back of one CA step: from the gradients of the next state to those of the cell's inputs, and the gates' sums over the
-// group's cells, pair by pair (parts). next: the state after it, whose error counts if `judged`; last: nothing comes after it.
-KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, int passes, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* chains, int many_chains, GLOBAL const float* readers, int many_readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, int fired, int channels, int goals, int grid, int cells, int columns, int size, int places, int last, int judged, ROOM room) {
+// group's cells, pair by pair (parts). next: the state after it.
+KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float* patches, GLOBAL const float* patches_after, GLOBAL float* passed, GLOBAL const float* passed_after, GLOBAL const float* next, GLOBAL const float* state, GLOBAL float* memory, GLOBAL const int* starts, GLOBAL const u64* counts, GLOBAL const u64* gates, GLOBAL const float* coef, GLOBAL const u64* blocks, GLOBAL const float* slopes, GLOBAL const u64* sums, GLOBAL const int* chains, GLOBAL const float* readers, GLOBAL const int* neighbours, GLOBAL const int* seats, GLOBAL const float* targets, GLOBAL const int* tiles, GLOBAL const uchar* fire, Backward run, ROOM room) {
   SPACE float4* fours = VALUES;
   SPACE float* values = (SPACE float*)fours;
-  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, inputs = 9 * channels, warp = LANE / 32;
+  int tile = GROUP / SHARES, start = tiles[tile], count = tiles[tile + 1] - start, warp = LANE / 32;
+  int channels = run.channels, columns = run.columns, places = run.places, inputs = 9 * channels;
   Gates forth;
   Blocks back;
   Sums sum;
@@ -224,26 +231,26 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
   fetch_blocks(&back, blocks, slopes);
   fetch_sums(&sum, sums);
   LOCAL float4* board = room + BOARD_AT;
-  LOCAL u64* many = (LOCAL u64*)(board + many_readers);
-  for (int i = LANE; i < many_readers; i += GROUP_SIZE) SEND_FOUR(board + i, readers + 4 * i);
-  send_counts(many, counts, passes);
-  if (LANE < GATHERERS) gather(values, state, neighbours, channels, start, count, cells, columns, GATHERERS);
+  LOCAL u64* many = (LOCAL u64*)(board + run.readers);
+  for (int i = LANE; i < run.readers; i += GROUP_SIZE) SEND_FOUR(board + i, readers + 4 * i);
+  send_counts(many, counts, run.passes);
+  if (LANE < GATHERERS) gather(values, state, neighbours, cells_of(channels, run.cells, columns, start, count), GATHERERS);
   for (int i = LANE - GATHERERS; i >= 0 && i < channels * COUNT; i += GROUP_SIZE - GATHERERS) {
     int cell = cell_of(i % COUNT), c = i / COUNT, column = start + cell;
     float total = 0.0f;
     if (cell < count) {
-      if (!last) {
+      if (!run.last) {
         total = patches_after[seats[column] + c * CELLS];
         UNROLL
-        for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * cells + column] + (p * channels + c) * CELLS];
-        if (fired) total = total + passed_after[c * columns + column];
+        for (int p = 1; p < 9; p++) total = total + patches_after[seats[p * run.cells + column] + (p * channels + c) * CELLS];
+        if (run.fired) total = total + passed_after[c * columns + column];
       }
-      if (judged && c < goals) {
+      if (run.judged && c < run.goals) {
         float slope = next[c * columns + column] - targets[c * columns + column];
-        total = last ? slope + slope : total + (slope + slope);
+        total = run.last ? slope + slope : total + (slope + slope);
       }
-      if (fired) {
-        int does = fire[column % grid];
+      if (run.fired) {
+        int does = fire[column % run.grid];
         passed[c * columns + column] = does == KEEPS ? total : 0.0f;
         if (does != TAKES) total = 0.0f;
       }
@@ -254,14 +261,14 @@ KERNEL ALIKE(32 * WARPS, 1) void backward_step(GLOBAL float* parts, GLOBAL float
   GLOBAL float4* own = (GLOBAL float4*)parts + (i64)GROUP * KEPT * places;
   GLOBAL float* patch = patches + (i64)tile * inputs * CELLS;
   WAIT_FOR_LOT(0);
-  for (int pass = 0; pass < passes; pass++) {
+  for (int pass = 0; pass < run.passes; pass++) {
     BARRIER;
     u64 some = many[pass * WARPS + warp];
     some_blocks(&back, fours, blocks, slopes, patch, FIELD(some, 1));
     some_gates(&forth, fours, gates, coef, FIELD(some, 0));
     some_sums(&sum, fours, sums, own, FIELD(some, 2));
   }
-  some_chains(fours, (LOCAL const int4*)board, chains, many_chains, patch);
+  some_chains(fours, (LOCAL const int4*)board, chains, run.chains, patch);
 }
 
 // sums (tiles, gates, 4) of a step: those of a tile's shares, and their pairs where those are apart, in the order of the tree; added

@@ -11,10 +11,11 @@ from samebits.arithmetic.arrays import Array
 from samebits.devices.gpu import elementary
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
 from samebits.devices.gpu.opened import require_single
-from samebits.families.logic_ca.automaton import from_planes, to_planes
+from samebits.families.logic_ca.automaton import Rollout, from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
 from samebits.families.logic_ca.data import ALL_SOFT, Boards, Drawn, fire_limit, judged
+from samebits.families.logic_ca.gpu.arguments import Backward, Drawing, Forward
 from samebits.families.logic_ca.gpu.levels import ById, levels_of
 from samebits.families.logic_ca.gpu.passes import Plan, backward_plan, cuts, forward_plan
 from samebits.families.logic_ca.gpu.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
@@ -191,23 +192,28 @@ class Run:
         return found
 
     @property
-    def drawn_by(self) -> tuple[int, ...]:
+    def drawn_by(self) -> Drawing:
         """What cells do is a function of these, and of the step."""
         assert self.drawn
         one, always = self.drawn, self.drawn.fire_rate >= 1
         limit = 0 if always else int(fire_limit(one.fire_rate).view(np.int64))
         square = one.damage_after - 1, one.damage
-        return one.ca_steps, one.height, one.width, int(always), limit, *square, one.seed, one.purpose
+        return Drawing(one.ca_steps, one.height, one.width, int(always), limit, *square, one.seed, one.purpose)
 
     def draw(self) -> None:
         """What cells do when, if it is to be drawn."""
         if self.drawn:
             kernel, threads = self.program(self.there)["draw_actions"], self.drawn.ca_steps * -(-self.grid // 4)
-            self.device.post(kernel, -(-threads // THREADS), THREADS, self.fire, self.when, *self.drawn_by)
+            self.device.post(kernel, -(-threads // THREADS), THREADS, self.fire, self.when, self.drawn_by)
 
-    def fired(self, t: int) -> tuple[Any, int]:
-        """The mask of a CA step, and whether there is one."""
-        return (self.fire[t * self.grid : (t + 1) * self.grid] if self.fires else self.fire), int(self.fires)
+    def fired(self, t: int) -> Any:
+        """The mask of a CA step, if there is one."""
+        return self.fire[t * self.grid : (t + 1) * self.grid] if self.fires else self.fire
+
+    def forward(self, way: Way) -> Forward:
+        return Forward(
+            len(way.tables.counts), int(self.fires), self.channels, self.grid, self.cells, self.columns, way.floats
+        )
 
     def begin(self, states: Any) -> None:
         """At every CA step the columns after the cells are zeros, whoever had the memory."""
@@ -217,9 +223,8 @@ class Run:
         way = self.there
         starts, counts, gates, outputs = (self.table(way, name) for name in ("starts", "counts", "gates", "outputs"))
         self.post(
-            way, "forward_step", following, state, self.memory(way), starts, counts, len(way.tables.counts), gates,
-            self.rows, outputs, self.neighbours, self.tiles, *self.fired(t), self.channels, self.grid, self.cells,
-            self.columns, way.floats,
+            way, "forward_step", following, state, self.memory(way), starts, counts, gates, self.rows, outputs,
+            self.neighbours, self.tiles, self.fired(t), self.forward(way),
         )  # fmt: skip
 
     def errors(self, rows: Any, stride: int, state: Any, adds: bool) -> None:
@@ -264,10 +269,12 @@ class Run:
             parts = both[now]
             self.post(
                 way, "backward_step", parts, patches[now], patches[after], passed[now], passed[after], trail[t + 1],
-                trail[t], memory, starts, counts, len(way.tables.counts), gates, rows, blocks, slopes, sums,
-                self.table(way, "chains"), len(way.tables.chains), readers, len(way.tables.readers), self.neighbours,
-                self.seats, self.targets, self.tiles, *self.fired(t), self.channels, self.goals, self.grid, self.cells,
-                self.columns, way.floats, places, last, int(judging[t]),
+                trail[t], memory, starts, counts, gates, rows, blocks, slopes, sums, self.table(way, "chains"), readers,
+                self.neighbours, self.seats, self.targets, self.tiles, self.fired(t),
+                Backward(
+                    *self.forward(way), chains=len(way.tables.chains), readers=len(way.tables.readers),
+                    goals=self.goals, places=places, last=last, judged=int(judging[t]),
+                ),
             )  # fmt: skip
             groups = -(-4 * places // THREADS), units
             self.device.post(
@@ -327,10 +334,10 @@ def evaluate(work: Work[LogicConfig, Gpu], rows: Any) -> None:
 
 
 def rollout(
-    config: LogicConfig, wires: Constants, params: Any, grids: Array, fire: Array, plan: Tiling, steps: int, soft: bool,
-    trajectory: bool, device: Gpu,
-) -> Array:  # fmt: skip
+    config: LogicConfig, wires: Constants, params: Any, what: Rollout, soft: bool, trajectory: bool, device: Gpu
+) -> Array:
     """automaton.rolled_out."""
+    grids, fire, plan, steps = what
     require_single(params)
     run = Run(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
     run.load()

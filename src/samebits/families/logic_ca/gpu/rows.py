@@ -10,7 +10,7 @@ rows of a level are ordered by where they read, and places are given out by who 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ COSTS = (3, 5, 6)  # of a row, about
 A_READER = 1 / 8  # … of a chain
 UNUSED_SUM: Item = (0, 0, 0, 0, -1)
 Lump = list[list[Item]]  # rows that a warp does one after the other
+Chain = tuple[int, int, list[Item]]  # a block, its adjoint, its readers (passes.py)
 
 
 class Team(NamedTuple):
@@ -184,64 +185,88 @@ def lumps_of(lists: Sequence[list[Item]], width: int, filler: Item) -> list[Lump
     return found
 
 
+class Layout:
+    """Where every value lies while the rows of the passes are made."""
+
+    def __init__(self, levels: Levels, plan: Plan, team: Team, back: bool) -> None:
+        channels, inputs = len(levels.outputs), levels.inputs
+        self.plan, self.colours, self.limit = plan, team.colours, plan.most + FIXED
+        self.place = np.full(len(plan.first), -1, np.int64)  # of every value
+        self.place[:inputs] = np.arange(inputs)
+        self.nowhere = inputs + (channels if back else 0)  # who has nothing to do writes there
+        self.nothing = self.nowhere + 1  # −0, which changes no sum
+        if back:
+            self.place[2 * levels.blocks + levels.outputs] = inputs + np.arange(channels)
+        self.shelf = Places(self.nothing + 1, team.colours)
+        self._dying: list[list[int]] = [[] for _ in range(len(plan.passes) + 2)]  # by the pass that needs them no more
+        for given in np.flatnonzero(self.place >= 0).tolist():
+            self._dies(given)
+
+    def _dies(self, number: int) -> None:
+        self._dying[min(int(self.plan.last[number]) + 1, len(self._dying) - 1)].append(number)
+
+    def begin(self, t: int) -> None:
+        """Pass t begins: what it does not need gives its place back."""
+        for dead in self._dying[t]:
+            self.shelf.give_back(int(self.place[dead]))
+
+    def write(self, number: int, colour: int) -> int:
+        """A place for a value, of this colour if there is one."""
+        self.place[number] = self.shelf.take(colour % self.colours, self.limit)
+        self._dies(number)
+        return int(self.place[number])
+
+
 def laid_out(levels: Levels, plan: Plan, team: Team, back: bool) -> Tables:
     """Tables for a plan of this circuit."""
-    channels, inputs, colours = len(levels.outputs), levels.inputs, team.colours
-    place = np.full(len(plan.first), -1, np.int64)
-    place[:inputs] = np.arange(inputs)
-    nowhere = inputs + (channels if back else 0)  # who has nothing to do writes there
-    nothing = nowhere + 1  # −0, which changes no sum
-    if back:
-        place[2 * levels.blocks + levels.outputs] = inputs + np.arange(channels)
-    shelf, streams, limit = Places(nothing + 1, colours), Streams(team.warps), plan.most + FIXED
-    dying: list[list[int]] = [[] for _ in range(len(plan.passes) + 2)]
-    for given in np.flatnonzero(place >= 0).tolist():
-        dying[min(int(plan.last[given]) + 1, len(dying) - 1)].append(given)
-
-    def write(number: int, colour: int) -> int:
-        place[number] = shelf.take(colour % colours, limit)
-        dying[min(int(plan.last[number]) + 1, len(dying) - 1)].append(number)
-        return int(place[number])
-
-    unused_gate = (0, 0, nowhere, 0)
-    unused_row = (nothing, nothing, nothing, nothing, nowhere, ENDS, -1, -1)
+    layout, streams = Layout(levels, plan, team, back), Streams(team.warps)
+    unused_gate = (0, 0, layout.nowhere, 0)
+    unused_row = (*[layout.nothing] * 4, layout.nowhere, ENDS, -1, -1)
     fillers: list[list[Item]] = [[unused_gate] * team.slots, [unused_row] * team.slots, [UNUSED_SUM] * team.gates]
     chains = sorted(plan.chains, key=lambda chain: -len(chain[2]))
     for t, one in enumerate(plan.passes):
-        for dead in dying[t]:
-            shelf.give_back(int(place[dead]))
-        gates = np.array([row[:2] for row in one.gates], np.int64).reshape(-1, 2)
-        sequence = ordered(place[gates] % colours, 1, colours)
-        gate_rows: list[list[Item]] = []
-        for slot, index in enumerate(sequence):
-            a, b, out, number = one.gates[index]
-            gate_rows.append([(int(place[a]), int(place[b]), write(out, slot), number)])
-        blocks = sorted(one.blocks, key=lambda block: -len(block[2]))
-        block_rows = _block_rows(levels, blocks, place, write, nothing, colours)
-        load = np.zeros(team.warps)
-        for begin in range(0, len(chains) if t == len(plan.passes) - 1 else 0, team.slots):
-            load[begin // team.slots % team.warps] += A_READER * len(chains[begin][2])
+        layout.begin(t)
+        gate_rows = _gate_rows(one.gates, layout)
+        block_rows = _block_rows(levels, sorted(one.blocks, key=lambda block: -len(block[2])), layout)
         lumps = (
             lumps_of(gate_rows, team.slots, unused_gate),
             lumps_of(block_rows, team.slots, unused_row),
-            _sum_lumps(one.sums, place, team),
+            _sum_lumps(one.sums, layout.place, team),
         )
-        streams.add(lumps, fillers, load)
-    gate_table, table, sum_table = (streams.table(kind, filler) for kind, filler in enumerate(fillers))
-    quads = team.quads
-    ends = np.cumsum([0, *(len(some) for _, _, some in chains)])
+        streams.add(lumps, fillers, _chain_load(chains if t == len(plan.passes) - 1 else [], team))
+    return _tables(levels, layout, streams, chains, fillers, team.quads)
+
+
+def _tables(
+    levels: Levels, layout: Layout, streams: Streams, chains: Sequence[Chain], fillers: Sequence[list[Item]], quads: int
+) -> Tables:
+    """The rows of all passes as arrays."""
+    gates, blocks, sums = (streams.table(kind, filler) for kind, filler in enumerate(fillers))
+    place, ends = layout.place, np.cumsum([0, *(len(some) for _, _, some in chains)])
     readers = [(int(place[x]) * quads, int(place[y]) * quads, w, 0) for _, _, some in chains for x, y, w in some]
+    parts = [(ends[i], ends[i + 1], levels.begins[one[0]], one[0]) for i, one in enumerate(chains)]
     return Tables(
-        shelf.end, streams.starts(), _words(np.array(streams.counts)), _words(gate_table[..., :3] * quads),
-        np.ascontiguousarray(gate_table[..., 3], np.int32),
-        np.stack([_words(table[..., :3] * quads), _words(_with_target(table, quads))], -1),
-        np.ascontiguousarray(table[..., 6:], np.int32),
-        _words(sum_table[..., :3]) | sum_table[..., 3].astype(np.uint64) << np.uint64(LAST),
-        np.array([item[4] for rows in streams.rows[2] for row in ending(rows) for item in row], np.int32),
-        np.array([(ends[i], ends[i + 1], levels.begins[one[0]], one[0]) for i, one in enumerate(chains)], np.int32)
-        .reshape(-1, 4),
-        np.array(readers, np.int32).reshape(-1, 4), np.ascontiguousarray(place[levels.outputs], np.int32),
-    )  # fmt: skip
+        places=layout.shelf.end,
+        starts=streams.starts(),
+        counts=_words(np.array(streams.counts)),
+        gates=_words(gates[..., :3] * quads),
+        numbers=np.ascontiguousarray(gates[..., 3], np.int32),
+        blocks=np.stack([_words(blocks[..., :3] * quads), _words(_with_target(blocks, quads))], -1),
+        which=np.ascontiguousarray(blocks[..., 6:], np.int32),
+        sums=_words(sums[..., :3]) | sums[..., 3].astype(np.uint64) << np.uint64(LAST),
+        order=np.array([item[4] for rows in streams.rows[2] for row in ending(rows) for item in row], np.int32),
+        chains=np.array(parts, np.int32).reshape(-1, 4),
+        readers=np.array(readers, np.int32).reshape(-1, 4),
+        outputs=np.ascontiguousarray(place[levels.outputs], np.int32),
+    )
+
+
+def _chain_load(chains: Sequence[Chain], team: Team) -> Array:
+    """(warps,) what the chains of inputs cost each warp."""
+    load = np.zeros(team.warps)
+    for begin in range(0, len(chains), team.slots):
+        load[begin // team.slots % team.warps] += A_READER * len(chains[begin][2])
+    return load
 
 
 def _with_target(table: Array, quads: int) -> Array:
@@ -261,11 +286,20 @@ def _words(fields: Array) -> Array:
     return np.ascontiguousarray(np.bitwise_or.reduce(fields << shifts, axis=-1).astype(np.uint64))
 
 
-def _block_rows(
-    levels: Levels, blocks: Sequence[tuple[int, int, list[Item]]], place: Array, write: Callable[[int, int], int],
-    nothing: int, colours: int,
-) -> list[list[Item]]:  # fmt: skip
+def _gate_rows(gates: Sequence[Item], layout: Layout) -> list[list[Item]]:
+    """One row a gate: places of a, of b, of the result, number of the gate."""
+    place = layout.place
+    found: list[list[Item]] = []
+    reads = np.array([row[:2] for row in gates], np.int64).reshape(-1, 2)
+    for slot, index in enumerate(ordered(place[reads] % layout.colours, 1, layout.colours)):
+        a, b, out, number = gates[index]
+        found.append([(int(place[a]), int(place[b]), layout.write(out, slot), number)])
+    return found
+
+
+def _block_rows(levels: Levels, blocks: Sequence[Chain], layout: Layout) -> list[list[Item]]:
     """Of blocks by falling numbers of readers: two readers a row."""
+    place, nothing, colours = layout.place, layout.nothing, layout.colours
     lengths = [-(-len(readers) // 2) for _, _, readers in blocks]
     found: list[list[Item]] = []
     for begin in range(len(blocks)):
@@ -281,7 +315,7 @@ def _block_rows(
             pairs = [(int(place[above]), int(place[other]), which) for above, other, which in readers]
             is_input = block < levels.inputs
             given = levels.begins[block] == GIVEN
-            target = block if is_input else int(place[adjoint]) if given else write(adjoint, len(found))
+            target = block if is_input else int(place[adjoint]) if given else layout.write(adjoint, len(found))
             pairs += [(nothing, nothing, -1)] * (len(pairs) % 2 or 2 * (not pairs))
             rows: list[Item] = []
             for row in range(0, len(pairs), 2):

@@ -13,6 +13,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
+from samebits.devices.cpu.sync import Levels
 from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
 from samebits.families.logic_ca.circuits.circuit import (
@@ -127,8 +128,9 @@ def set_up(circuit: Circuit, grids: Array, periodic: bool, fire: Array, damage: 
 def advance(setup: Setup, first_step: int, steps: int, workers: Workers) -> None:
     """Run `steps` steps: the grids of step first_step become those of first_step + steps."""
     bands, samples = len(setup.board.bands) - 1, setup.planes.shape[1]
+    tasks = Levels(workers.counters(samples * bands), workers.counters(samples), workers.schedule)
     workers.run(
-        packed_worker, workers.counters(samples * bands), workers.counters(samples), workers.schedule, setup.planes,
+        packed_worker, tasks, setup.planes,
         workers.scratch("logic_ca.packed").per_worker("words", setup.placement.size, np.uint64), setup.placement,
         setup.board, first_step, steps,
     )  # fmt: skip

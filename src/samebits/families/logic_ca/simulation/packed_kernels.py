@@ -29,7 +29,7 @@ from numba.extending import intrinsic
 from samebits.arithmetic.arrays import Array
 from samebits.arithmetic.simd import SUMS
 from samebits.compiler.jit import kernel
-from samebits.devices.cpu.sync import FORWARD, WAITING, Schedule, finish, take, ticks, unit_at, wait_for
+from samebits.devices.cpu.sync import FORWARD, WAITING, Levels, finish, take, ticks, unit_at, wait_for
 
 WORD = 64  # cells
 VECTOR = 8  # words of a vector instruction
@@ -177,10 +177,11 @@ def run_band(
 
 @kernel
 def packed_worker(
-    worker: int, claims: Array, progress: Array, schedule: Schedule, planes: Array, scratch: Array, circuit: Placement,
-    board: Board, first_step: int, steps: int,
+    worker: int, tasks: Levels, planes: Array, scratch: Array, circuit: Placement, board: Board, first_step: int,
+    steps: int,
 ) -> None:  # fmt: skip
     """Run `steps` steps from first_step on; the bands of a sample are a group."""
+    claims, progress, schedule = tasks.claims, tasks.progress, tasks.schedule
     bands, words, width, periodic, stores = board.bands, board.words, board.width, board.periodic, circuit.stores
     per_sample, height, mine = bands.size - 1, bands[-1], scratch[worker]
     units = planes.shape[1] * per_sample
