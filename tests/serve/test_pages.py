@@ -11,8 +11,9 @@ import httpx
 import numpy as np
 import pytest
 
+from samebits.metrics import last_row
 from samebits.serve.events import Watchers
-from samebits.serve.metrics import BUCKETS, Curve, Thinned, last_row
+from samebits.serve.metrics import BUCKETS, Curve, Thinned
 from samebits.serve.runs import Library
 from tests.helpers import samebits_here
 from tests.serve import requests

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from samebits import api, checks
+from samebits import api, checks, files
 from samebits.cli.common import CheckpointOption, RunPath
 from samebits.cli.render import parse_grid
 from samebits.cli.terminal import echo, say
@@ -75,8 +75,9 @@ def export(
         raise SamebitsError(f"{check} is no file; --check needs one that samebits export wrote; name it")
     told: dict[str, Any] = {"name": run.task, "command": f"samebits {shlex.join(sys.argv[1:])}", "tell": say}
     options |= {key: value for key, value in told.items() if key in known}
+    target = files.output_folder(folder, "export", out)
     try:
-        found = verb(api.load(folder, checkpoint), to, out or folder / "export", **options)
+        found = verb(api.load(folder, checkpoint), to, target, **options)
     except NotEqualError as error:
         say(error.drawing)
         raise

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from samebits import api
+from samebits import api, files
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.terminal import echo
 from samebits.devices.choose import device_for
@@ -51,9 +51,10 @@ def render(
             raise SamebitsError(
                 f"--{flag} is not for {run.task}: a {run.family.name} run has no such option; leave it out"
             )
+    target = files.output_folder(folder, "pictures", out)
     with device_for(device, workers, inexact) as used:
         kernels_for(run.family, used)
-        paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, device=used, **options)
+        paths = draw(api.load(folder, checkpoint), target, seed=seed, device=used, **options)
     for path in paths:
         echo(f"wrote {path}")
     for told in filter(None, (run.doubts, computed_by(used))):

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
+from samebits import files
 from samebits.errors import SamebitsError
 from samebits.families.gpt.model import GptModel
 from samebits.families.graph.model import GraphModel
@@ -24,12 +25,13 @@ from samebits.serve.details import details, rewritten
 from samebits.serve.events import MOST_LISTENERS, Watchers
 from samebits.serve.guard import Guard, TooLargeError, error_body
 from samebits.serve.models import Loaded, Models
-from samebits.serve.runs import PICTURES, Library, inside, pictures
+from samebits.serve.runs import Library, kind_of_picture, pictures
 
 PAGES = {"/": "runs.html", "/run": "run.html"}
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_WAITING = 1000  # requests for texts at once
 MOST_COMPARED = 12  # runs in one picture
+MOST_PICTURE = 1 << 26  # bytes of a file
 AUTOMATA = 64  # records of automata kept
 STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nobody on the way may collect it
 
@@ -180,12 +182,12 @@ def add_runs(app: FastAPI, served: Served) -> None:
         return StreamingResponse(told, media_type="text/event-stream", headers=STREAM)
 
     @app.get("/api/picture")
-    def picture(run: Name, name: Name) -> FileResponse:
+    def picture(run: Name, name: Name) -> Response:
         path = library.find(run)
-        if name not in pictures(path) or not inside(path / name, [path.resolve()]):
+        if name not in pictures(path):
             raise HTTPException(404, "the run has no such picture")
-        kind = PICTURES[(path / name).suffix.lower()]
-        return FileResponse(path / name, media_type=kind, headers={"cache-control": "no-cache"})
+        content = files.read(path / name, MOST_PICTURE, path)
+        return Response(content, media_type=kind_of_picture(name), headers={"cache-control": "no-cache"})
 
     @app.get("/api/automaton")
     async def automaton(run: Name, checkpoint: Step = "last") -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from samebits import api
+from samebits import api, files
 from samebits.errors import SamebitsError
 from samebits.families.graph.expressions import Tree, text_of
 from samebits.families.graph.grammar import fits
@@ -20,6 +21,7 @@ from samebits.serve.runs import Summary, pictures
 from samebits.training.contract import parameter_count
 
 MOST_EXPRESSION = 10_000  # characters
+MOST_SHOWN = 1 << 16  # bytes of a config.toml
 EXAMPLES = {
     "boolean": "(and x (or x (not F)))",
     "peano": "(add (S (S 0)) (S 0))",
@@ -32,9 +34,8 @@ EXAMPLES = {
 def details(summary: Summary, path: Path) -> dict[str, Any]:
     """A run's page; of a damaged run, what can still be read of it."""
     found: dict[str, Any] = {"run": summary.as_json(), "pictures": pictures(path), "commands": commands(summary)}
-    file = path / CONFIG
-    if file.is_file():
-        found["config_file"] = file.read_bytes()[: 1 << 16].decode("utf-8", "replace")
+    with suppress(SamebitsError, OSError), files.open_file(path / CONFIG, path) as file:
+        found["config_file"] = file.read(MOST_SHOWN).decode("utf-8", "replace")
     if summary.problem:
         return found
     run = api.open_run(path)

@@ -8,17 +8,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from samebits import files
 from samebits.bits import BITS
+from samebits.checks import can_be_written
 from samebits.errors import SamebitsError
 from samebits.families import discover
+from samebits.metrics import last_row
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.record import folder_name, read_record
 from samebits.runs.runfolder import CONFIG, LOCK, METRICS, RunFolder
-from samebits.serve.metrics import last_row, plain
+from samebits.serve.metrics import plain
 
 DEEPEST = 4  # levels of folders below the ones given
 MOST_FOLDERS = 20_000  # looked into
@@ -211,7 +215,7 @@ def read_summary(name: str, path: Path, shown: str) -> Summary:
 
 def _read_progress(found: Summary, run: RunFolder) -> None:
     if (run.path / METRICS).is_file():
-        row = last_row(run.path / METRICS)
+        row = last_row(run.path / METRICS, run.path)
         found.step, found.loss = int(row.get("step", 0)), plain(row.get(found.loss_name, float("nan")))
     steps = checkpoints.steps_saved(run.checkpoints)
     if steps:
@@ -227,9 +231,14 @@ def _read_progress(found: Summary, run: RunFolder) -> None:
 def pictures(path: Path) -> list[str]:
     """Names of the pictures of a run, as they lie below its folder."""
     found = []
-    for folder in (path, *sorted(one for one in path.iterdir() if one.is_dir() and one.name != "checkpoints")):
-        if folder.is_symlink():
-            continue
-        names = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in PICTURES and file.is_file()]
-        found += [file.relative_to(path).as_posix() for file in names if inside(file, [path.resolve()])]
-    return found[:MOST_PICTURES]
+    for folder in ("", *(name for name in files.listed(path, folders=True) if name != "checkpoints")):
+        with suppress(OSError):
+            entries = sorted(os.scandir(path / folder), key=lambda entry: entry.name)
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+            found += [f"{folder}/{name}" if folder else name for name in names if kind_of_picture(name)]
+    return [name for name in found if can_be_written(name)][:MOST_PICTURES]
+
+
+def kind_of_picture(name: str) -> str:
+    """The media type of a file of this name; empty: it is no picture."""
+    return PICTURES.get(Path(name).suffix.lower(), "")
