@@ -23,6 +23,7 @@ from samebits.errors import SamebitsError
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MODE = 0o666  # less the umask
+A_FOLDER, A_FILE, A_LINK, OTHER = "folder", "file", "link", "other"
 PARTIAL = ".partial"  # ends the name of a file that is being written
 
 
@@ -142,13 +143,22 @@ def check_folder(path: Path, inside: Path) -> None:
         pass
 
 
-def listed(path: Path, inside: Path | None = None, folders: bool = False) -> list[str]:
-    """The names in a folder, in order; with `folders` those of folders alone, links not counted. Empty: no folder."""
+def listed(path: Path, inside: Path | None = None) -> dict[str, str]:
+    """The names in a folder, in order, and what each of them is: A_FOLDER, A_FILE, A_LINK or OTHER. A folder that is
+    missing has none."""
     try:
-        with _folder(path, inside or path.parent) as folder, os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not folders or entry.is_dir(follow_symlinks=False))
+        with _folder(path, inside) as folder, os.scandir(folder) as entries:
+            return {entry.name: _kind_of(entry) for entry in sorted(entries, key=lambda entry: entry.name)}
     except FileNotFoundError:
-        return []
+        return {}
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return A_LINK
+    if entry.is_dir(follow_symlinks=False):
+        return A_FOLDER
+    return A_FILE if entry.is_file(follow_symlinks=False) else OTHER
 
 
 def rename(path: Path, name: str, inside: Path | None = None, sync: bool = False) -> None:
@@ -183,7 +193,7 @@ def is_partial(name: str, of: str) -> bool:
 
 def sync_folder(path: Path, inside: Path | None = None) -> None:
     """Make sure that a folder's names are on the disk."""
-    with _folder(path, inside or path.parent) as folder:
+    with _folder(path, inside) as folder:
         os.fsync(folder)
 
 

@@ -24,9 +24,21 @@ SET_ASIDE, DELETED, REPLACED = ".set-aside", ".deleted", ".replaced"
 
 
 def steps_saved(checkpoints: Path) -> list[int]:
-    """The steps that have a finished checkpoint folder, oldest first."""
-    steps = (step_of(name) for name in files.listed(checkpoints, checkpoints.parent, folders=True))
-    return sorted(step for step in steps if step is not None)
+    """The steps that have a finished checkpoint folder, oldest first.
+
+    Raises:
+        SamebitsError: where `checkpoints`, or a checkpoint in it, is a link.
+    """
+    steps = []
+    for name, kind in files.listed(checkpoints, checkpoints.parent).items():
+        step = step_of(name)
+        if step is not None and kind == files.A_LINK:
+            raise SamebitsError(
+                f"{checkpoints / name} is a symbolic link; no link is followed here; put the folder there"
+            )
+        if step is not None and kind == files.A_FOLDER:
+            steps.append(step)
+    return sorted(steps)
 
 
 def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
@@ -146,7 +158,9 @@ def clean(checkpoints: Path) -> None:
     names = [name for name in files.listed(checkpoints, run) if name.startswith(".step-")]
     for name in names:
         target = name[1:].removesuffix(REPLACED)
-        if name.endswith((files.PARTIAL, DELETED)) or (name.endswith(REPLACED) and target in files.listed(checkpoints)):
+        if name.endswith((files.PARTIAL, DELETED)) or (
+            name.endswith(REPLACED) and target in files.listed(checkpoints, run)
+        ):
             files.remove(checkpoints / name, run)
         elif name.endswith(REPLACED):  # killed between the two renames
             files.rename(checkpoints / name, target, run)

@@ -256,7 +256,7 @@ def refuse_occupied(path: Path) -> None:
     if not path.exists():
         return
     others = (name for name in os.listdir(path) if name not in leftovers and not files.is_partial(name, CONFIG))
-    if any(others) or files.listed(path / "checkpoints"):
+    if any(others) or files.listed(path / "checkpoints", path):
         if (path / CONFIG).exists():
             raise SamebitsError(
                 f"--out {path} is a run already, and samebits never writes over one; "

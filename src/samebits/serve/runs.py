@@ -214,7 +214,7 @@ def read_summary(name: str, path: Path, shown: str) -> Summary:
 
 
 def _read_progress(found: Summary, run: RunFolder) -> None:
-    if (run.path / METRICS).is_file():
+    with suppress(FileNotFoundError):
         row = last_row(run.path / METRICS, run.path)
         found.step, found.loss = int(row.get("step", 0)), plain(row.get(found.loss_name, float("nan")))
     steps = checkpoints.steps_saved(run.checkpoints)
@@ -231,10 +231,10 @@ def _read_progress(found: Summary, run: RunFolder) -> None:
 def pictures(path: Path) -> list[str]:
     """Names of the pictures of a run, as they lie below its folder."""
     found = []
-    for folder in ("", *(name for name in files.listed(path, folders=True) if name != "checkpoints")):
-        with suppress(OSError):
-            entries = sorted(os.scandir(path / folder), key=lambda entry: entry.name)
-            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    folders = [name for name, kind in files.listed(path).items() if kind == files.A_FOLDER and name != "checkpoints"]
+    for folder in ("", *folders):
+        with suppress(SamebitsError, OSError):
+            names = [name for name, kind in files.listed(path / folder, path).items() if kind == files.A_FILE]
             found += [f"{folder}/{name}" if folder else name for name in names if kind_of_picture(name)]
     return [name for name in found if can_be_written(name)][:MOST_PICTURES]
 
