@@ -110,9 +110,10 @@ class RunLook:
             summary = self.library.refresh(self.name).as_json()
             again, rows = self.curve.update()
         except (SamebitsError, LookupError, OSError) as error:
-            news = [message("problem", {"run": self.name, "problem": str(error)})] if str(error) != self.problem else []
-            self.problem = str(error)
-            return news
+            return self._tell_problem(str(error))
+        except Exception:
+            LOG.exception("a look at a run failed; it is made again")
+            return self._tell_problem("it cannot be read; the server's log says why")
         self.problem = ""
         if again:
             found.append(message("curve", {"run": self.name, **self.curve.told()}))
@@ -122,6 +123,11 @@ class RunLook:
             self.told = summary
             found.append(message("run", summary))
         return found
+
+    def _tell_problem(self, problem: str) -> list[str]:
+        news = [message("problem", {"run": self.name, "problem": problem})] if problem != self.problem else []
+        self.problem = problem
+        return news
 
     def whole(self) -> list[str]:
         found = [message("run", self.told)] if self.told else []

@@ -126,7 +126,8 @@ def run_folders(folder: Path) -> Iterator[Path]:
         left -= 1
         path, depth = waiting.pop()
         try:
-            names = {entry.name: entry.is_dir() for entry in os.scandir(path)}
+            with os.scandir(path) as entries:
+                names = {entry.name: is_folder(entry) for entry in entries}
         except OSError:
             continue
         if CONFIG in names or {"checkpoints", LOCK} <= set(names):
@@ -135,6 +136,14 @@ def run_folders(folder: Path) -> Iterator[Path]:
             below = [path / name for name, is_folder in names.items() if is_folder and not name.startswith(".")]
             below = [one for one in below if not one.is_symlink() or inside(one, [folder])]
             waiting += [(one, depth + 1) for one in sorted(below, key=natural, reverse=True)]
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder or leads to one; a link in a loop is none, and hides nothing else."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def natural(path: Path) -> list[Any]:
