@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import samebits as api
+from samebits import files
 from samebits.api import open_run
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
@@ -232,24 +233,24 @@ def moments(action: Callable[[Path], object], folder: Path, copies: Path, monkey
 
             return call
 
-        def torn_write(path, content, tick=tick, write=checkpoints._write):
-            path.write_bytes(content[: len(content) // 2])
+        def torn_fill(name, content, folder, sync, tick=tick, fill=files._fill):
+            fill(name, content[: len(content) // 2], folder, sync=False)
             tick()
-            write(path, content)
+            os.unlink(name, dir_fd=folder)
+            fill(name, content, folder, sync)
 
-        def torn_rmtree(path, tick=tick, rmtree=shutil.rmtree, **options):
-            for file in sorted(Path(path).glob("*"))[:1]:
+        def torn_rmtree(name, tick=tick, rmtree=shutil.rmtree, *, dir_fd, **options):
+            for file in sorted(Path(f"/proc/self/fd/{dir_fd}", name).glob("*"))[:1]:
                 tick()
                 file.unlink()
             tick()
-            rmtree(path, **options)
+            rmtree(name, dir_fd=dir_fd, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", around(os.fsync))
-            patch.setattr(Path, "rename", around(Path.rename))
-            patch.setattr(Path, "mkdir", around(Path.mkdir))
-            patch.setattr(checkpoints, "_write", torn_write)
-            patch.setattr(checkpoints.shutil, "rmtree", torn_rmtree)
+            for name in ("fsync", "rename", "replace", "mkdir"):
+                patch.setattr(os, name, around(getattr(os, name)))
+            patch.setattr(files, "_fill", torn_fill)
+            patch.setattr(shutil, "rmtree", torn_rmtree)
             try:
                 action(work)
             except Killed:

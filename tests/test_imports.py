@@ -12,7 +12,7 @@ from samebits.families import built_in
 PACKAGE = Path(samebits.__file__).parent
 # What a run is trained by, in the order of dependency: each imports itself, what comes before it, and SHARED.
 LAYERS = [f"samebits.{name}" for name in ("compiler", "arithmetic", "devices", "groups", "training", "runs")]
-SHARED = [f"samebits.{name}" for name in ("bits", "checks", "config", "errors", "printing")]
+SHARED = [f"samebits.{name}" for name in ("bits", "checks", "config", "errors", "files", "metrics", "printing")]
 LEAVES = [f"samebits.{name}" for name in ("bench", "cli", "distance", "hardware", "report", "serve", "verify")]
 BELOW = ("families", "hardware", "distance", "report", "bench", "verify")
 TRAINER = {
@@ -28,7 +28,7 @@ def imports_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
+            found |= {node.module} - {"samebits"}  # `from samebits import files` is samebits.files
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return {name for name in found if name == "samebits" or name.startswith("samebits.")}
 

@@ -22,7 +22,7 @@ from samebits.cli.sweep import choices_of
 from samebits.conditions import Condition, condition_of
 from samebits.errors import SamebitsError
 from samebits.families import find_task
-from samebits.report.plots import read_columns
+from samebits.metrics import read_columns
 from samebits.runs.runfolder import METRICS
 from samebits.sweeping import (
     DONE,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from samebits import files
 from samebits.bits import BITS
 from samebits.compiler.kernel_cache import source_hash
 from samebits.config import TrainConfig, outside_hash
@@ -17,10 +19,11 @@ from samebits.groups.agreement import agree, by_first
 from samebits.groups.exchange import Links
 from samebits.groups.torchrun import job, restarted
 from samebits.runs import checkpoint as checkpoints
-from samebits.runs.record import STATE
+from samebits.runs.record import STATE, STATE_BYTES
 from samebits.runs.runfolder import CONFIG, RunFolder, made_with
 
 JOB = ".job"  # in a run folder: which job of torchrun's made it
+MOST_MARK = 1 << 12  # bytes of it
 
 
 def facts(task: str, config: TrainConfig, start: str, device: Device) -> dict[str, str]:
@@ -58,7 +61,7 @@ def start_of(run: RunFolder, which: str) -> str:
     if which == "last" and not checkpoints.steps_saved(run.checkpoints):
         return "none"
     record = checkpoints.choose(run.checkpoints, which) / STATE
-    return f"{record.parent.name}, sha256 {hashlib.sha256(record.read_bytes()).hexdigest()[:16]}"
+    return f"{record.parent.name}, sha256 {hashlib.sha256(files.read(record, STATE_BYTES, run.path)).hexdigest()[:16]}"
 
 
 def one_folder(
@@ -77,7 +80,7 @@ def one_folder(
         if not again:
             made = make(path)
             if job():
-                (path / JOB).write_text(str(job()), encoding="utf-8")
+                files.write(path / JOB, str(job()).encode(), path)
         return {"path": str(path), "again": again}
 
     settled = by_first(links, settle)
@@ -86,9 +89,16 @@ def one_folder(
 
 def is_ours(path: Path) -> bool:
     """Whether a run folder was made by this job, before torchrun started it again."""
-    mark = path / JOB
-    named = job() is not None and mark.is_file() and mark.read_text(encoding="utf-8") == job()
+    wanted = job()
+    named = wanted is not None and _mark_of(path) == wanted.encode()
     return (path / CONFIG).is_file() and (named or (job() is None and restarted()))
+
+
+def _mark_of(path: Path) -> bytes:
+    """What the mark in a run folder says; empty where there is none."""
+    with contextlib.suppress(SamebitsError, OSError):
+        return files.read(path / JOB, MOST_MARK, path)
+    return b""
 
 
 def folder_of_job(runs: Path, task: str) -> Path | None:

@@ -21,9 +21,10 @@ from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families import discover, find_preset, find_task
 from samebits.groups.torchrun import joined, links_for
+from samebits.metrics import read_columns
 from samebits.progress import shown_compiling, watched
 from samebits.report import notebook
-from samebits.report.plots import Picture, plot_losses, read_columns
+from samebits.report.plots import Picture, plot_losses
 from samebits.runs.loop import Interrupts, Observer, Outcome, latest_weights, run_training
 from samebits.runs.runfolder import METRICS, RunFolder
 from samebits.training.ahead import compile_ahead
@@ -64,7 +65,7 @@ class Run:
 
         Automata sum their losses over cells and samples; beside these are means, `…_per_cell`, which can be compared.
         """
-        columns, (per, counts) = read_columns(self.path / METRICS), sums_of(open_run(self.path))
+        columns, (per, counts) = read_columns(self.path / METRICS, self.path), sums_of(open_run(self.path))
         means = {f"{name}_per_{per}": columns[name] / count for name, count in counts.items() if name in columns}
         return {**columns, **means, "step": columns["step"].astype(np.int64)}
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from samebits import files
 from samebits.checks import MOST, can_be_written
 from samebits.errors import SamebitsError, nearest
 from samebits.printing import shown
@@ -18,6 +19,9 @@ from samebits.printing import shown
 # Marks keys that change when a run pauses, what it prints or how much memory it takes, but not one bit of its result.
 # Of paths, what lies there counts: its hash is a key of its own, or it is in the checkpoint.
 OUTSIDE_HASH: dict[str, Any] = {"outside_hash": True}
+
+STORED = "stored"  # in the context of a validation
+MOST_TOML = 1 << 24  # bytes of a file in a run folder; a sweep of 10,000 runs has some megabytes
 
 C = TypeVar("C", bound="TrainConfig")
 
@@ -124,15 +128,23 @@ def costs(model: type[TrainConfig]) -> dict[str, str]:
     return {key: price for kind in reversed(model.__mro__) for key, price in getattr(kind, "COSTS", {}).items()}
 
 
-def build(model: type[C], values: Mapping[str, Any]) -> C:
-    """A checked config, or one message that names the value, the rule and the remedy."""
+def build(model: type[C], values: Mapping[str, Any], stored: bool = False) -> C:
+    """A checked config, or one message that names the value, the rule and the remedy.
+
+    `stored`: the values are a run folder's, which holds what was read from files and names none of them.
+    """
     for key in values:
         if key not in model.model_fields:
             raise SamebitsError(f"there is no config key {shown(key)}; {nearest(str(key), model.model_fields)}")
     try:
-        return model.model_validate(dict(values))
+        return model.model_validate(dict(values), context={STORED: stored})
     except ValidationError as error:
         raise SamebitsError("; ".join(_problem(*found) for found in problems(error))) from None
+
+
+def is_stored(info: ValidationInfo) -> bool:
+    """For a validator: whether the values are a run folder's (`build`). Then it reads no file."""
+    return bool(info.context and info.context.get(STORED))
 
 
 def problems(error: ValidationError) -> Iterator[tuple[str, str, str]]:
@@ -176,10 +188,12 @@ def parse_setting(given: str) -> tuple[str, Any]:
         raise SamebitsError(f"--set is {shown(given)}: {error}; give a value that fits the key") from None
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as a dict, or an error that says what is wrong with it."""
+def read_toml(path: Path, inside: Path | None = None) -> dict[str, Any]:
+    """A TOML file as a dict, or an error that says what is wrong with it. With `inside`, a run folder or a sweep's, it
+    must be a plain file of that folder; without, the file is the user's own and may be a link or a pipe."""
     try:
-        return _parse_toml(path.read_text(encoding="utf-8"))
+        content = path.read_bytes() if inside is None else files.read(path, MOST_TOML, inside)
+        return _parse_toml(content.decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SamebitsError(f"cannot read {path}: {error}; name a TOML file") from None
     except tomllib.TOMLDecodeError as error:
@@ -188,9 +202,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SamebitsError(f"{path}: {error}; fix it") from None
 
 
-def read_tables(path: Path) -> dict[str, dict[str, Any]]:
+def read_tables(path: Path, inside: Path | None = None) -> dict[str, dict[str, Any]]:
     """A TOML file of tables alone, as a run's config.toml is."""
-    tables = read_toml(path)
+    tables = read_toml(path, inside)
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise SamebitsError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import itertools
 import json
 import math
@@ -21,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from samebits import api, checks
+from samebits import api, checks, files
 from samebits.compiler.cores import available_cores
 from samebits.conditions import Condition, condition_of
-from samebits.config import TrainConfig, outside_hash, parse_setting, read_toml, to_toml
+from samebits.config import MOST_TOML, TrainConfig, outside_hash, parse_setting, read_toml, to_toml
 from samebits.devices.cpu.workers import Workers
 from samebits.errors import SamebitsError
+from samebits.metrics import read_columns
 from samebits.printing import shown
 from samebits.report.comparison import plot_runs
-from samebits.report.plots import read_columns
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.loop import latest_weights
 from samebits.runs.runfolder import CONFIG, METRICS, RunFolder
@@ -162,22 +163,24 @@ def _table(sweep: Sweep) -> str:
 def begin(sweep: Sweep) -> None:
     """Make the folder, or go on in it; one that holds anything else is refused."""
     record = sweep.path / SWEEP
+    for index in range(len(sweep.runs)):
+        files.check_folder(sweep.folder(index), sweep.path)
     if record.is_file():
-        if record.read_text(encoding="utf-8") != _table(sweep):
+        if files.read(record, MOST_TOML, sweep.path) != _table(sweep).encode():
             raise SamebitsError(f"{sweep.path} is another sweep; choose another --out, or give the same command again")
         return
     if sweep.path.exists() and (not sweep.path.is_dir() or any(sweep.path.iterdir())):
         raise SamebitsError(f"--out {sweep.path} exists and is not empty, and no sweep either; choose another name")
     try:
         sweep.path.mkdir(parents=True, exist_ok=True)
-        record.write_text(_table(sweep), encoding="utf-8")
+        files.write(record, _table(sweep).encode(), sweep.path)
     except OSError as error:
         raise SamebitsError(f"--out {sweep.path} cannot be written ({error.strerror}); choose another folder") from None
 
 
 def reopen(path: Path) -> Sweep:
     """The sweep of a folder."""
-    table = read_toml(path / SWEEP).get("sweep")
+    table = read_toml(path / SWEEP, path).get("sweep")
     try:
         assert isinstance(table, dict)
         runs = tuple(json.loads(text) for text in table["runs"])
@@ -243,7 +246,7 @@ def _judge(sweep: Sweep, found: Standing, until: int) -> None:
     saved = checkpoints.steps_saved(folder / "checkpoints") if (folder / CONFIG).is_file() else []
     if not (saved and (folder / METRICS).is_file()):
         return
-    columns = read_columns(folder / METRICS)
+    columns = read_columns(folder / METRICS, folder)
     needed = {"step", sweep.judged_by, *([sweep.condition.column] if sweep.condition else [])}
     if lacking := needed - set(columns):
         raise SamebitsError(
@@ -273,13 +276,13 @@ def write_table(sweep: Sweep, standings: Sequence[Standing]) -> Path:
     """sweep.csv: a row a run."""
     path = sweep.path / TABLE
     keys = list(sweep.runs[0])
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["run", *keys, "state", "step", sweep.judged_by, "weights"])
-        for one in standings:
-            cells = (one.settings[key] for key in keys)
-            writer.writerow([f"{one.index:03d}", *cells, one.state, one.step, repr(one.value), one.weights])
-    return path
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["run", *keys, "state", "step", sweep.judged_by, "weights"])
+    for one in standings:
+        cells = (one.settings[key] for key in keys)
+        writer.writerow([f"{one.index:03d}", *cells, one.state, one.step, repr(one.value), one.weights])
+    return files.write(path, text.getvalue().encode(), sweep.path)
 
 
 def ranked(standings: Iterable[Standing]) -> list[Standing]:

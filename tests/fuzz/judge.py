@@ -9,9 +9,12 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import typer.main
 
 from samebits.cli import main
 from samebits.errors import SamebitsError
@@ -24,6 +27,9 @@ PARSER = re.compile(r"Usage: |─ Error ─")  # typer's own form, with what was
 SHOWN = 2000  # characters of output in a report
 
 
+built_command = cache(typer.main.get_command)  # building the command line anew takes longer than most inputs do
+
+
 def command(place: Path, *words: object) -> Outcome:
     """One command line through samebits.cli.main. Standard output takes UTF-8 only, as that of a real process."""
     argv = ["samebits", *map(str, words)]
@@ -33,6 +39,7 @@ def command(place: Path, *words: object) -> Outcome:
     with (
         contextlib.chdir(place),
         patch.object(sys, "argv", argv),
+        patch.object(typer.main, "get_command", built_command),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

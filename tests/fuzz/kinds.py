@@ -15,6 +15,7 @@ MODULES = (
     "parsers",
     "checkpoints",
     "runfolders",
+    "filesystems",
     "datafiles",
     "commands",
     "calls",

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from samebits.families import built_in
+from samebits.metrics import last_row
 from samebits.runs.runfolder import RunFolder
 from samebits.serve.events import Watchers
-from samebits.serve.metrics import BUCKETS, Curve, Thinned, last_row
+from samebits.serve.metrics import BUCKETS, Curve, Thinned
 from samebits.serve.runs import Library
 from tests.helpers import samebits_here
 from tests.serve import requests

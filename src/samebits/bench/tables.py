@@ -17,6 +17,7 @@ from samebits.bench.gpu_tables import beside_gpu_peers, devices_table, gpu_table
 from samebits.bench.markdown import Row, by_machine, machine_of, memory, number, percent, source, value_of
 from samebits.bench.records import ARCHIVE, RESULTS, Record, bench_records, set_aside
 from samebits.errors import SamebitsError
+from samebits.files import write
 from samebits.report.benchmarks import plot_peers, plot_scaling
 
 PICTURES = Path("docs/pictures")
@@ -218,7 +219,7 @@ def rewrite(results: Path = RESULTS, pictures: Path = PICTURES, archive: Path = 
         )
     changed = {page: new for page, text in texts.items() if (new := rewritten(text, records)) != text}
     for page, text in changed.items():
-        page.write_text(text, encoding="utf-8")
+        write(page, text.encode())
     drawn = draw(records, pictures)
     return [*changed, *drawn, *(archive / path.name for path in files if set_aside(path, superseded, archive))]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from samebits import api
+from samebits import api, files
 from samebits.checks import parse_grid
 from samebits.cli.common import CheckpointOption, RunPath, print_table
 from samebits.cli.terminal import echo, say
@@ -51,7 +51,8 @@ def circuit(
     if grid is not None:
         raise SamebitsError("--grid goes with --fpga here; for Verilog of a grid: samebits export DIR --grid 16x16")
     show = run.family.verbs["circuit"]
-    found = show(api.load(folder, checkpoint), out or folder / "pictures", all_channels, minimise, say)
+    target = files.output_folder(folder, "pictures", out)
+    found = show(api.load(folder, checkpoint), target, all_channels, minimise, say)
     kinds = found.counts
     rows = [
         (name, *(f"{count:,}" for count in (perceive, update, perceive + update)))
@@ -89,10 +90,9 @@ def _on_fpga(
 ) -> None:  # fmt: skip
     options: dict[str, Any] = {"grid": parse_grid(grid)} if grid else {}
     command = f"samebits {shlex.join(sys.argv[1:])}"
+    target = files.output_folder(folder, "fpga", out)
     model = api.load(folder, checkpoint)
-    found = place(
-        model, device, out or folder / "fpga", name=task, command=command, minimise=minimise, tell=say, **options
-    )
+    found = place(model, device, target, name=task, command=command, minimise=minimise, tell=say, **options)
     for line in found.lines:
         echo(line)
     for path in found.paths:

@@ -8,13 +8,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from samebits import api
+from samebits import api, files
 from samebits.arithmetic.arrays import Array
 from samebits.cli.common import print_table
 from samebits.cli.terminal import echo, say
 from samebits.errors import SamebitsError, nearest
+from samebits.metrics import read_columns
 from samebits.report.comparison import plot_runs
-from samebits.report.plots import read_columns
 from samebits.runs.runfolder import METRICS, RunFolder
 
 
@@ -38,10 +38,10 @@ def compare(
         raise SamebitsError(f"metric is {column}; none of these runs has measured it; {nearest(column, measured)}")
     print_table(("key", *runs), differences(runs), "config, where it differs")
     print_table(("run", "steps", f"best {column}", f"last {column}"), [_result(run, column) for run in runs.values()])
-    drawn = plot_runs(out, {name: run.path for name, run in runs.items()}, column)
+    plot_runs(files.followed(out), {name: run.path for name, run in runs.items()}, column)
     for name in lacking:
         say(f"samebits: {name} has not measured {column}, so it is not in the picture; another: --metric")
-    echo(f"wrote {drawn}")
+    echo(f"wrote {out}")
 
 
 def differences(runs: dict[str, RunFolder]) -> list[tuple[str, ...]]:
@@ -59,7 +59,7 @@ def _values(run: RunFolder, column: str) -> Array:
 
 
 def _columns(run: RunFolder) -> dict[str, Array]:
-    return read_columns(run.path / METRICS) if (run.path / METRICS).is_file() else {}
+    return read_columns(run.path / METRICS, run.path) if (run.path / METRICS).is_file() else {}
 
 
 def _result(run: RunFolder, column: str) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ from samebits.cli.terminal import echo
 from samebits.devices.choose import device_for
 from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
-from samebits.report.plots import Line, plot_curves, plot_lines, read_columns
+from samebits.metrics import read_columns
+from samebits.report.plots import Line, plot_curves, plot_lines
 from samebits.runs.loop import latest_weights
 from samebits.runs.runfolder import METRICS, RunFolder
 from samebits.training.computation import kernels_for
@@ -55,7 +56,8 @@ def evaluate(
         if against is not None:
             drawn = _overlay((folder, run, found), (against, *_other(against, checkpoint, team, found)))
         elif found.curves:
-            drawn = plot_curves(folder / "plots" / f"{found.plot}.png", found.curves, found.title, found.x, found.y)
+            path_of_plot = folder / "plots" / f"{found.plot}.png"
+            drawn = plot_curves(path_of_plot, found.curves, found.title, found.x, found.y, folder)
     if as_json:
         told = {"task": run.task, "run": str(folder), "checkpoint": path.name, "rows": found.rows}
         echo(json.dumps(told, indent=1, ensure_ascii=False, default=_plain))
@@ -100,7 +102,7 @@ def _overlay(first: tuple[Path, RunFolder, Report], second: tuple[Path, RunFolde
             for name, report in zip(names, (found, other), strict=True)
             for label, curve in report.curves.items()
         }
-        return plot_curves(folder / "plots" / f"{found.plot}.png", curves, found.title, found.x, found.y)
+        return plot_curves(folder / "plots" / f"{found.plot}.png", curves, found.title, found.x, found.y, folder)
     lines = {
         label: line
         for name, of in zip(names, (run, other_run), strict=True)
@@ -110,7 +112,7 @@ def _overlay(first: tuple[Path, RunFolder, Report], second: tuple[Path, RunFolde
         raise SamebitsError(f"neither {folder} nor {other_folder} has a loss in its {METRICS}; train for more steps")
     units = {api.sums_of(one)[0] for one in (run, other_run)}
     y = f"loss a {units.pop()}" if len(units) == 1 and units != {""} else "loss"
-    return plot_lines(folder / "plots" / "against.png", lines, f"{names[0]} and {names[1]}", "step", y)
+    return plot_lines(folder / "plots" / "against.png", lines, f"{names[0]} and {names[1]}", "step", y, folder)
 
 
 def _names(*folders: Path) -> list[str]:
@@ -121,7 +123,7 @@ def _names(*folders: Path) -> list[str]:
 
 def _losses(name: str, run: RunFolder) -> dict[str, Line]:
     """The training loss and what the best checkpoint is chosen by, each where it was measured, as means."""
-    columns, counts = read_columns(run.path / METRICS), api.sums_of(run)[1]
+    columns, counts = read_columns(run.path / METRICS, run.path), api.sums_of(run)[1]
     wanted = (run.family.metrics.loss, f"eval_{run.family.metrics.best}")
     lines = {}
     for column in wanted:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from samebits import api
+from samebits import api, files
 from samebits.cli.common import CheckpointOption, RunPath
 from samebits.cli.family_options import given, of_run
 from samebits.cli.terminal import echo, say
@@ -35,8 +35,9 @@ def export(
     told: dict[str, Any] = {"name": run.task, "command": f"samebits {shlex.join(sys.argv[1:])}", "tell": say}
     options |= {key: value for key, value in told.items() if key in signature(verb).parameters}
     to = options.pop("to", None)
+    target = files.output_folder(folder, "export", out)
     try:
-        found = verb(api.load(folder, checkpoint), to, out or folder / "export", **options)
+        found = verb(api.load(folder, checkpoint), to, target, **options)
     except NotEqualError as error:
         say(error.drawing)
         raise

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from samebits import api
+from samebits import api, files
 from samebits.cli.common import CheckpointOption, DeviceOption, InexactOption, RunPath, WorkerOption, computed_by
 from samebits.cli.family_options import given, of_run
 from samebits.cli.terminal import echo
@@ -32,9 +32,10 @@ def render(
         raise SamebitsError(f"{folder} is a {run.family.name} run; it has no pictures; try: samebits eval {folder}")
     draw = run.family.verbs["render"]
     options = given(context, run.family, of_run(run.task, run.family))
+    target = files.output_folder(folder, "pictures", out)
     with device_for(device, workers, inexact) as used:
         kernels_for(run.family, used)
-        paths = draw(api.load(folder, checkpoint), out or folder / "pictures", seed=seed, device=used, **options)
+        paths = draw(api.load(folder, checkpoint), target, seed=seed, device=used, **options)
     for path in paths:
         echo(f"wrote {path}")
     for told in filter(None, (run.doubts, computed_by(used))):

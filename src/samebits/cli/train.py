@@ -31,8 +31,9 @@ from samebits.cli.launch import ProcessesOption, launch, without_processes
 from samebits.cli.terminal import echo, say
 from samebits.families import find_task
 from samebits.groups.torchrun import launched, rank_and_size
+from samebits.metrics import read_columns
 from samebits.progress import with_samples
-from samebits.report.plots import plot_losses, read_columns
+from samebits.report.plots import plot_losses
 from samebits.runs.loop import Interrupts
 from samebits.runs.runfolder import METRICS
 from samebits.training.contract import Family, next_commands
@@ -81,7 +82,7 @@ def interrupts() -> Interrupts:
 
 def hint_at_best(path: Path, family: Family) -> None:
     """Where training went on past its best evaluation, say so: verbs take the last checkpoint unless told otherwise."""
-    columns = read_columns(path / METRICS)
+    columns = read_columns(path / METRICS, path)
     found = columns.get(f"eval_{family.metrics.best}", np.zeros(0))
     seen = np.flatnonzero(np.isfinite(found))
     if seen.size == 0:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits import files
 from samebits.errors import SamebitsError
 from samebits.hardware.cell import Cell
 from samebits.hardware.tools import failed, version_of, wheel, yosys
@@ -164,7 +165,7 @@ endmodule
 
 def _synthesise(cell: Cell, device: Device, size: tuple[int, int], folder: Path) -> bytes:
     verilog = wrapped(cell, size)
-    (folder / "grid.v").write_bytes(verilog)
+    files.write(folder / "grid.v", verilog)
     yosys("read_verilog grid.v; " + device.synth.format(top=top_of(cell), json="grid.json"), folder)
     return verilog
 

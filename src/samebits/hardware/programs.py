@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits import files
 from samebits.errors import SamebitsError
 from samebits.hardware.cell import Cell
 from samebits.hardware.writers import bench, c, grid
@@ -57,8 +58,8 @@ def require(program: str, package: str) -> None:
 def build_c(cell: Cell, folder: Path) -> Path:
     """The header with a program around it, compiled for this processor."""
     require("cc", "build-essential")
-    (folder / f"{cell.name}.h").write_bytes(c.write(cell))
-    (folder / "main.c").write_text(PROGRAM.format(name=cell.name, NAME=cell.name.upper()), encoding="utf-8")
+    files.write(folder / f"{cell.name}.h", c.write(cell))
+    files.write(folder / "main.c", PROGRAM.format(name=cell.name, NAME=cell.name.upper()).encode())
     _run(["cc", "-O3", "-march=native", "-std=c99", "-Wall", "-Werror", "-o", "program", "main.c"], folder)
     return folder / "program"
 
@@ -77,9 +78,9 @@ def build_simulation(
     cell: Cell, size: tuple[int, int], states: Any, fire: Any, simulator: str, folder: Path
 ) -> list[str]:
     """The grid with its test bench, ready to run: the words that run it."""
-    (folder / f"{cell.name}_grid.v").write_bytes(grid.write(cell, *size))
+    files.write(folder / f"{cell.name}_grid.v", grid.write(cell, *size))
     for name, content in bench.files(cell, *size, states, fire).items():
-        (folder / name).write_bytes(content)
+        files.write(folder / name, content)
     sources = [f"{cell.name}_grid.v", f"{cell.name}_bench.v"]
     if simulator == "icarus":
         require("iverilog", "iverilog")

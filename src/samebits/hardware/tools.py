@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from samebits import files
 from samebits.errors import SamebitsError
 
 YOSYS = "import sys; from pyosys import libyosys as ys; ys.run_pass(sys.argv[1], ys.Design())"
@@ -74,7 +75,7 @@ def luts(blif: bytes, inputs: int = 4) -> tuple[int, int] | None:
         return None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "cell.blif").write_bytes(blif)
+        files.write(folder / "cell.blif", blif)
         abc = str(Path(str(find_spec("pyosys").origin)).parent / "yosys-abc")  # type: ignore[union-attr]
         script = f"read_blif cell.blif; strash; dch; if -a -K {inputs}; mfs2 -a; ps"
         done = subprocess.run([abc, "-c", script], cwd=folder, capture_output=True, text=True, check=False)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.report.pictures import CELL_0, CELL_1, INK, PAPER
+from samebits.report.plots import write_figure
 
 LARGEST = 150  # gates; more than that is a carpet
 COMPASS = ("NW", "N", "NE", "W", "C", "E", "SW", "S", "SE")
@@ -81,8 +82,8 @@ def draw_circuit(
 
     # No date and a fixed salt: the same circuit is the same file.
     with matplotlib.rc_context({"svg.hashsalt": "samebits"}):
-        figure.savefig(written[0], metadata={"Date": None})
-        figure.savefig(written[1], dpi=dpi)
+        write_figure(figure, written[0], metadata={"Date": None})
+        write_figure(figure, written[1], dpi=dpi)
     return written
 
 

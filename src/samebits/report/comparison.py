@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from samebits.report.plots import SAME_SCALE, drawable, new_axes, read_columns, save, screenless_pyplot
+from samebits.metrics import read_columns
+from samebits.report.plots import SAME_SCALE, drawable, new_axes, save, screenless_pyplot
 
 NAMED = 12  # curves that a legend can name
 ROOM = 1.05  # above the highest curve
@@ -20,7 +21,7 @@ def plot_runs(path: Path, runs: Mapping[str, Path], column: str) -> Path | None:
     """
     curves = {}
     for name, run in runs.items():
-        columns = read_columns(run / "metrics.csv") if (run / "metrics.csv").is_file() else {}
+        columns = read_columns(run / "metrics.csv", run) if (run / "metrics.csv").is_file() else {}
         if column in columns and (seen := np.isfinite(columns[column])).any():
             curves[name] = columns["step"][seen], columns[column][seen]
     if not curves:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from samebits.report.pictures import INK, PAPER
+from samebits.report.plots import write_figure
 
 
 def draw_floorplan(path: Path, places: Sequence[tuple[int, int, int]], size: tuple[int, int], caption: str) -> Path:
@@ -41,7 +42,7 @@ def draw_floorplan(path: Path, places: Sequence[tuple[int, int, int]], size: tup
     for axes in (chip, key):
         for spine in axes.spines.values():
             spine.set_color(ink)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    write_figure(figure, path, dpi=130, metadata={"Software": None})
     return path
 
 

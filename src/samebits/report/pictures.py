@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from samebits import files
 
 PAPER, INK, CELL_0, CELL_1 = (250, 249, 246), (60, 62, 70), (236, 233, 224), (31, 60, 92)
 HAIRLINE = (48, 48, 48)  # between coloured cells, which lie on black
@@ -53,7 +56,9 @@ def save_gif(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[str]
     durations = [milliseconds] * len(pages)
     durations[0], durations[-1] = 800, 2000
     palette = [page.convert("P", palette=Image.Palette.ADAPTIVE, colors=64) for page in pages]
-    palette[0].save(path, save_all=True, append_images=palette[1:], duration=durations, loop=0, optimize=True)
+    content = io.BytesIO()
+    palette[0].save(content, "GIF", save_all=True, append_images=palette[1:], duration=durations, loop=0, optimize=True)
+    files.write(path, content.getvalue())
 
 
 def save_strip(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[str]) -> None:
@@ -66,4 +71,6 @@ def save_strip(path: Path, frames: Sequence[NDArray[Any]], captions: Sequence[st
     for page in pages:
         sheet.paste(page, (left, 0))
         left += page.width - MARGIN
-    sheet.save(path)
+    content = io.BytesIO()
+    sheet.save(content, "PNG")
+    files.write(path, content.getvalue())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, product
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.errors import SamebitsError
+from samebits import files
+from samebits.metrics import read_columns
 from samebits.printing import printable
 
 BLUE, ORANGE, GREY = "#1f3c5c", "#c8702a", "#8a8c90"
@@ -59,27 +60,19 @@ def new_axes(title: str, x: str, y: str, height: float = 3.8) -> tuple[Any, Any]
     return figure, axes
 
 
-def save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, inside: Path | None = None) -> Path:
+    """Write a figure, in the format that the name ends with, and close it. `inside`: as in samebits.files."""
     from matplotlib import pyplot
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    write_figure(figure, path, inside)
     pyplot.close(figure)
     return path
 
 
-def read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """A CSV file by column; an empty cell is NaN."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            names, *rows = csv.reader(file, strict=True)
-        cells = [[float(cell or "nan") for cell in row] for row in rows]
-        values = np.array(cells).reshape(len(rows), len(names))
-    except (ValueError, csv.Error) as error:
-        raise SamebitsError(
-            f"{path} is not as samebits wrote it ({error}); put it back, or go on with: samebits resume --new-metrics"
-        ) from None
-    return dict(zip(names, values.T, strict=True))
+def write_figure(figure: Any, path: Path, inside: Path | None = None, **options: Any) -> None:
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:].lower() or None, **options)
+    files.write(path, content.getvalue(), inside)
 
 
 def plot_losses(run: Path, title: str, per: str = "", counts: Mapping[str, float] | None = None) -> Path | None:
@@ -87,7 +80,7 @@ def plot_losses(run: Path, title: str, per: str = "", counts: Mapping[str, float
 
     Sums are divided by their counts, of what `per` says: a batch and an evaluation are then on one scale.
     """
-    columns = read_columns(run / "metrics.csv")
+    columns = read_columns(run / "metrics.csv", run)
     losses = {
         name: values / (counts or {}).get(name, 1.0)
         for name, values in columns.items()
@@ -110,10 +103,10 @@ def plot_losses(run: Path, title: str, per: str = "", counts: Mapping[str, float
     elif highest > SAME_SCALE * lowest:
         axes.set_yscale("log")
     axes.legend(frameon=False)
-    return save(figure, run / "plots" / "loss.png")
+    return save(figure, run / "plots" / "loss.png", run)
 
 
-def plot_lines(path: Path, lines: Mapping[str, Line], title: str, x: str, y: str) -> Path:
+def plot_lines(path: Path, lines: Mapping[str, Line], title: str, x: str, y: str, inside: Path | None = None) -> Path:
     """Several lines, each with x values of its own."""
     figure, axes = new_axes(title, x, y)
     for (name, (steps, values)), (line, colour) in zip(lines.items(), styles((BLUE, ORANGE, GREY)), strict=False):
@@ -124,7 +117,7 @@ def plot_lines(path: Path, lines: Mapping[str, Line], title: str, x: str, y: str
     else:
         axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
-    return save(figure, path)
+    return save(figure, path, inside)
 
 
 def _running_mean(values: NDArray[Any]) -> NDArray[Any]:
@@ -132,7 +125,9 @@ def _running_mean(values: NDArray[Any]) -> NDArray[Any]:
     return np.convolve(values, np.full(window, 1 / window), "valid")
 
 
-def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str) -> Path:
+def plot_curves(
+    path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: str, y: str, inside: Path | None = None
+) -> Path:
     """Several curves over their index. Where one has more points than can be told apart: the mean of each fiftieth of
     it, and a band from which one point in ten sticks out above and one in ten below."""
     figure, axes = new_axes(title, x, y)
@@ -148,4 +143,4 @@ def plot_curves(path: Path, curves: Mapping[str, NDArray[Any]], title: str, x: s
         axes.plot(middles, [part.mean() for part in parts], line, color=colour, linewidth=1.6, label=drawable(name))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
-    return save(figure, path)
+    return save(figure, path, inside)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
+from samebits import files
 from samebits.errors import RunLostError, SamebitsError
 from samebits.printing import shown
 from samebits.runs.record import (
@@ -32,20 +31,35 @@ from samebits.training.contract import Layout
 from samebits.training.params import views, weights_hash
 from samebits.training.state import Checkpoint
 
+SET_ASIDE, DELETED, REPLACED = ".set-aside", ".deleted", ".replaced"
+
 
 def steps_saved(checkpoints: Path) -> list[int]:
-    """The steps that have a finished checkpoint folder, oldest first."""
-    steps = (step_of(entry.name) for entry in checkpoints.glob("step-*") if entry.is_dir())
-    return sorted(step for step in steps if step is not None)
+    """The steps that have a finished checkpoint folder, oldest first.
+
+    Raises:
+        SamebitsError: where `checkpoints`, or a checkpoint in it, is a link.
+    """
+    steps = []
+    for name, kind in files.listed(checkpoints, checkpoints.parent).items():
+        step = step_of(name)
+        if step is not None and kind == files.A_LINK:
+            raise SamebitsError(
+                f"{checkpoints / name} is a symbolic link; no link is followed here; put the folder there"
+            )
+        if step is not None and kind == files.A_FOLDER:
+            steps.append(step)
+    return sorted(steps)
 
 
 def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
     """Write one checkpoint so that a kill at any moment leaves either the whole of it or none of it."""
     target = checkpoints / folder_name(checkpoint.state.step)
     partial = checkpoints / f".{target.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    run = checkpoints.parent
+    files.remove(partial, run)
     try:
-        partial.mkdir()
+        files.make_folder(partial, run, exist_ok=False)
     except FileNotFoundError:
         raise RunLostError(
             f"{checkpoints} was deleted while the run was training; step {checkpoint.state.step} could not be saved "
@@ -64,17 +78,17 @@ def save(checkpoints: Path, checkpoint: Checkpoint, layout: Layout) -> Path:
     }
     record["record_sha256"] = record_hash(record)
     try:
-        _write(partial / ARRAYS, packed)
-        _write(partial / STATE, json.dumps(record, indent=1).encode())
-        _sync_folder(partial)
-        replaced = checkpoints / f".{target.name}.replaced"
-        if target.exists():
-            target.rename(replaced)
-        partial.rename(target)
-        _sync_folder(checkpoints)
-        shutil.rmtree(replaced, ignore_errors=True)
+        files.create(partial / ARRAYS, packed, run)
+        files.create(partial / STATE, json.dumps(record, indent=1).encode(), run)
+        files.sync_folder(partial, run)
+        replaced = checkpoints / f".{target.name}{REPLACED}"
+        if target.name in files.listed(checkpoints, run):
+            files.remove(replaced, run)
+            files.rename(target, replaced.name, run)
+        files.rename(partial, target.name, run, sync=True)
+        files.remove(replaced, run)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        files.remove(partial, run)
         raise
     return target
 
@@ -135,50 +149,37 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     for step in steps[:-keep]:
         if step != best:
             _delete(checkpoints / folder_name(step))
-    for hidden in checkpoints.glob(".step-*.set-aside"):
-        passed = step_of(hidden.name.removeprefix(".").removesuffix(".set-aside"))
+    for name in files.listed(checkpoints, checkpoints.parent):
+        passed = step_of(name[1:].removesuffix(SET_ASIDE)) if name.endswith(SET_ASIDE) else None
         if passed is not None and passed <= steps[-1]:  # the run has come there again
-            shutil.rmtree(hidden, ignore_errors=True)
+            files.remove(checkpoints / name, checkpoints.parent)
 
 
 def set_aside(checkpoints: Path, after: int) -> None:
     """Hide checkpoints later than `after`: the run goes on from there, and will write them anew."""
     for step in steps_saved(checkpoints):
         if step > after:
-            hidden = checkpoints / f".{folder_name(step)}.set-aside"
-            shutil.rmtree(hidden, ignore_errors=True)
-            (checkpoints / folder_name(step)).rename(hidden)
+            hidden = checkpoints / f".{folder_name(step)}{SET_ASIDE}"
+            files.remove(hidden, checkpoints.parent)
+            files.rename(checkpoints / folder_name(step), hidden.name, checkpoints.parent)
 
 
 def clean(checkpoints: Path) -> None:
     """Remove what a killed process left half written."""
-    for pattern in (".step-*.partial", ".step-*.deleted"):
-        for leftover in checkpoints.glob(pattern):
-            shutil.rmtree(leftover, ignore_errors=True)
-    for replaced in checkpoints.glob(".step-*.replaced"):
-        target = checkpoints / replaced.name[1:].removesuffix(".replaced")
-        if target.exists():
-            shutil.rmtree(replaced, ignore_errors=True)
-        else:  # killed between the two renames
-            replaced.rename(target)
+    run = checkpoints.parent
+    names = [name for name in files.listed(checkpoints, run) if name.startswith(".step-")]
+    for name in names:
+        target = name[1:].removesuffix(REPLACED)
+        if name.endswith((files.PARTIAL, DELETED)) or (
+            name.endswith(REPLACED) and target in files.listed(checkpoints, run)
+        ):
+            files.remove(checkpoints / name, run)
+        elif name.endswith(REPLACED):  # killed between the two renames
+            files.rename(checkpoints / name, target, run)
 
 
 def _delete(path: Path) -> None:
-    hidden = path.with_name(f".{path.name}.deleted")
-    path.rename(hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    run, hidden = path.parent.parent, path.with_name(f".{path.name}{DELETED}")
+    files.remove(hidden, run)
+    files.rename(path, hidden.name, run)
+    files.remove(hidden, run)

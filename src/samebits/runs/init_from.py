@@ -39,7 +39,7 @@ def read_source(init_from: str, family: str) -> Source:
             f"init_from {init_from} is not a run folder (it has no {CONFIG}); "
             "name a folder that samebits train made, or a checkpoint in one"
         )
-    tables = read_tables(folder / CONFIG)
+    tables = read_tables(folder / CONFIG, folder)
     found = str(tables.get("run", {}).get("family"))
     if found != family:
         raise SamebitsError(

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors.numpy import load as parse_arrays
 
+from samebits import files
 from samebits.arithmetic.arrays import Array
 from samebits.checks import MOST
 from samebits.config import problems
@@ -161,11 +162,10 @@ def check_same(found: Constants, wanted: Constants) -> None:
 
 def _read(path: Path, name: str, most: int) -> bytes:
     """At most so many bytes of a plain file; one more where it is longer."""
-    file = path / name
     try:
-        if not file.is_file():  # a pipe would keep us waiting
-            raise SamebitsError(f"checkpoint {path} is incomplete: cannot read {name} (there is no such file)")
-        with file.open("rb") as source:
+        with files.open_file(path / name, path.parent.parent) as source:
             return source.read(most + 1)
+    except SamebitsError as error:
+        raise SamebitsError(f"checkpoint {path} is incomplete: {error}") from None
     except OSError as error:
         raise SamebitsError(f"checkpoint {path} is incomplete: cannot read {name} ({error.strerror})") from None

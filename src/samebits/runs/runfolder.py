@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from samebits import files
 from samebits.bits import BITS
 from samebits.checks import MOST
 from samebits.compiler.cores import available_cores
@@ -91,7 +92,7 @@ class RunFolder:
             run = cls(path, family, task, preset, config, config.model_dump(mode="json"))
             with run.lock():
                 refuse_occupied(path)  # now that nobody else can fill it
-                run.checkpoints.mkdir(exist_ok=True)
+                files.make_folder(run.checkpoints, path)
                 run.write_config()
         except OSError as error:
             raise SamebitsError(
@@ -108,7 +109,7 @@ class RunFolder:
             raise SamebitsError(
                 f"{path} is not a run folder (it has no {CONFIG}); name a folder that samebits train made"
             )
-        tables = read_tables(path / CONFIG)
+        tables = read_tables(path / CONFIG, path)
         try:
             head = Head.model_validate(tables)
         except ValidationError as error:
@@ -121,7 +122,7 @@ class RunFolder:
             )
         family = families[head.run.family]
         try:
-            config = build(family.config, head.config)
+            config = build(family.config, head.config, stored=True)
             family.layout(config)
         except SamebitsError as error:
             raise SamebitsError(f"{path / CONFIG}: {error}") from None
@@ -162,7 +163,7 @@ class RunFolder:
         """Refuse to go on with a run of a version that computes other bits, unless told to; then its folder says so."""
         if self.bits[-1] == BITS:
             return
-        begun = any(self.checkpoints.glob("step-*"))
+        begun = any(name.startswith("step-") for name in files.listed(self.checkpoints, self.path))
         if begun and not allowed:
             raise SamebitsError(
                 f"{self.path} was trained by a version with bits number {self.bits[-1]}; this one computes number "
@@ -194,17 +195,13 @@ class RunFolder:
             "config": self.values,
             "made_with": {"bits": self.bits, **({"inexact": self.inexact} if self.inexact else {}), **made_with()},
         }
-        partial = self.path / f".{CONFIG}.partial"
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(to_toml(tables))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(self.path / CONFIG)
+        files.remove_partials(self.path / CONFIG)
+        files.write(self.path / CONFIG, to_toml(tables).encode(), self.path, sync=True)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the folder: a second run on it is refused, and a killed process lets go by itself."""
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = files.open_lock(self.path / LOCK)
         LOCKS.add(descriptor)
         try:
             try:
@@ -229,7 +226,7 @@ class RunFolder:
         """Stop where the folder we hold was deleted, or another one lies in its place."""
         held = os.fstat(self._lock)
         try:
-            found = (self.path / LOCK).stat()
+            found = (self.path / LOCK).lstat()
             gone = (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino) or not self.checkpoints.is_dir()
         except FileNotFoundError:
             gone = True
@@ -255,10 +252,11 @@ os.register_at_fork(after_in_child=_let_go)
 
 def refuse_occupied(path: Path) -> None:
     """A folder may hold what a process left that was killed before its config.toml was written, and nothing else."""
-    leftovers = {LOCK, f".{CONFIG}.partial", "checkpoints"}
+    leftovers = {LOCK, f".{CONFIG}{files.PARTIAL}", "checkpoints"}
     if not path.exists():
         return
-    if any(entry.name not in leftovers for entry in path.iterdir()) or any(path.glob("checkpoints/*")):
+    others = (name for name in os.listdir(path) if name not in leftovers and not files.is_partial(name, CONFIG))
+    if any(others) or files.listed(path / "checkpoints", path):
         if (path / CONFIG).exists():
             raise SamebitsError(
                 f"--out {path} is a run already, and samebits never writes over one; "

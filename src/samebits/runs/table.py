@@ -9,22 +9,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from samebits import files
 from samebits.errors import SamebitsError
 from samebits.training.state import TrainState
+
+CHUNK = 1 << 22  # bytes read at once
 
 
 class Table:
     """A CSV file whose rows are flushed one by one; cut back to a known length when a run goes on from there.
 
-    It is cut with the first new row: a run that has no step left to do keeps the row of its last one.
+    It is cut with the first new row: a run that has no step left to do keeps the row of its last one. Without a known
+    length all of the file stays, unread, and the hash of `sync` is of the new rows alone.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], length: int | None = None) -> None:
         self.columns = tuple(columns)
-        self._file: BinaryIO = path.open("ab+")
-        self._file.seek(0)
-        kept = self._file.read() if length is None else self._file.read(length)
-        self._hash, self._length = hashlib.sha256(kept), len(kept)
+        self._file: BinaryIO = files.open_append(path, path.parent)
+        self._hash, self._length = hashlib.sha256(), self._file.seek(0, os.SEEK_END)
+        if length is not None:
+            self._file.seek(0)
+            self._hash, self._length = _hash_of(self._file, length)
         if self._length == 0:
             self._write(",".join(self.columns))
 
@@ -52,6 +57,15 @@ def _cell(value: Any) -> str:
     return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
 
 
+def _hash_of(file: BinaryIO, length: int) -> tuple[Any, int]:
+    """SHA-256 of the first `length` bytes, or of as many as there are, and how many those are; read in parts."""
+    found, done = hashlib.sha256(), 0
+    while part := file.read(min(CHUNK, length - done)):
+        found.update(part)
+        done += len(part)
+    return found, done
+
+
 def check_metrics(path: Path, state: TrainState, begin_anew: bool) -> None:
     """Refuse a metrics.csv that is not the one this state was saved with; or keep it beside, for a new one to begin."""
     problem = _difference(path, state)
@@ -66,7 +80,7 @@ def check_metrics(path: Path, state: TrainState, begin_anew: bool) -> None:
             f"it is then kept as {beside.name}, and a new one begins"
         )
     if path.exists():
-        path.rename(beside)
+        files.rename(path, beside.name)
     state.metrics_bytes, state.metrics_sha256 = 0, None
 
 
@@ -76,8 +90,8 @@ def _difference(path: Path, state: TrainState) -> str:
         return f"is shorter than its checkpoint says ({size} of {state.metrics_bytes} bytes); rows were lost"
     if state.metrics_sha256 is None or state.metrics_bytes == 0:
         return ""
-    with path.open("rb") as file:
-        found = hashlib.sha256(file.read(state.metrics_bytes)).hexdigest()
+    with files.open_file(path) as file:
+        found = _hash_of(file, state.metrics_bytes)[0].hexdigest()
     if found == state.metrics_sha256:
         return ""
     return f"was changed since step {state.step} was saved: its first {state.metrics_bytes} bytes have another SHA-256"

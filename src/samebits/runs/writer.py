@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
+from samebits import files
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.runfolder import METRICS, TIMING, RunFolder
 from samebits.runs.table import Table
@@ -45,7 +46,7 @@ class RunWriter(Writer):
 
     def __enter__(self) -> Self:
         run = self.run
-        run.checkpoints.mkdir(exist_ok=True)
+        files.make_folder(run.checkpoints, run.path)
         if run.changed:
             run.write_config()
         with ExitStack() as opened:

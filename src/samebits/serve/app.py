@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
+from samebits import files
 from samebits.errors import SamebitsError
 from samebits.families import discover
 from samebits.serve import openai
@@ -21,7 +22,7 @@ from samebits.serve.details import details
 from samebits.serve.events import MOST_LISTENERS, Watchers
 from samebits.serve.guard import Guard, TooLargeError, error_body
 from samebits.serve.models import Loaded, Models
-from samebits.serve.runs import PICTURES, Library, escaped, inside, pictures
+from samebits.serve.runs import Library, escaped, kind_of_picture, pictures
 from samebits.training.contract import Family
 from samebits.training.parts import find as find_function
 
@@ -29,6 +30,7 @@ PAGES = {"/": "runs.html", "/run": "run.html"}
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_WAITING = 1000  # requests for texts at once
 MOST_COMPARED = 12  # runs in one picture
+MOST_PICTURE = 1 << 26  # bytes of a file
 AUTOMATA = 64  # records of automata kept
 STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nobody on the way may collect it
 
@@ -196,12 +198,13 @@ def add_runs(app: FastAPI, served: Served) -> None:
         return StreamingResponse(told, media_type="text/event-stream", headers=STREAM)
 
     @app.get("/api/picture")
-    def picture(run: Name, name: Name) -> FileResponse:
+    def picture(run: Name, name: Name) -> Response:
         path = library.find(run)
         file = pictures(path).get(name)
-        if file is None or not inside(file, [path.resolve()]):
+        if file is None:
             raise HTTPException(404, "the run has no such picture")
-        return FileResponse(file, media_type=PICTURES[file.suffix.lower()], headers={"cache-control": "no-cache"})
+        content = files.read(path / file, MOST_PICTURE, path)
+        return Response(content, media_type=kind_of_picture(file), headers={"cache-control": "no-cache"})
 
     @app.get("/api/automaton")
     async def automaton(run: Name, checkpoint: Step = "last") -> dict[str, Any]:

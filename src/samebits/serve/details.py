@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from samebits import api
+from samebits import api, files
+from samebits.errors import SamebitsError
 from samebits.families import discover
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.runfolder import CONFIG
 from samebits.serve.runs import Summary, pictures
 from samebits.training.contract import next_commands, parameter_count
 
+MOST_SHOWN = 1 << 16  # bytes of a config.toml
+
 
 def details(summary: Summary, path: Path) -> dict[str, Any]:
     """A run's page; of a damaged run, what can still be read of it."""
     found: dict[str, Any] = {"run": summary.as_json(), "pictures": list(pictures(path)), "commands": commands(summary)}
-    file = path / CONFIG
-    if file.is_file():
-        found["config_file"] = file.read_bytes()[: 1 << 16].decode("utf-8", "replace")
+    with suppress(SamebitsError, OSError), files.open_file(path / CONFIG, path) as file:
+        found["config_file"] = file.read(MOST_SHOWN).decode("utf-8", "replace")
     if summary.problem:
         return found
     run = api.open_run(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ BEAT_SECONDS = 15.0  # after which a silent line says that it is still there
 MOST_LISTENERS = 256
 IDLE_CURVES = 32  # of runs that nobody listens to any more, kept for whoever comes back
 MOST_BEHIND = 64  # messages; a listener that lags more is told everything anew
+
+LOG = logging.getLogger("uvicorn.error")  # what the server writes to standard error
 
 
 class Listener:
@@ -67,18 +70,25 @@ class Watcher:
             self.task = None
 
     async def _watch(self) -> None:
+        """Look for as long as somebody listens. A look that fails is logged, and the next one is made all the same."""
         while True:
             await asyncio.sleep(self.seconds)
-            async with self.looking:
-                messages = await asyncio.to_thread(self.look)
-                for listener in list(self.listeners):
-                    if self in listener.lost and listener.queue.qsize() < MOST_BEHIND // 2:
-                        listener.lost.discard(self)
-                        messages_now = await asyncio.to_thread(self.whole)
-                    else:
-                        messages_now = messages
-                    for message in messages_now:
-                        listener.send(self, message)
+            try:
+                async with self.looking:
+                    await self._look_and_tell()
+            except Exception:
+                LOG.exception("a watcher failed; it goes on")
+
+    async def _look_and_tell(self) -> None:
+        messages = await asyncio.to_thread(self.look)
+        for listener in list(self.listeners):
+            if self in listener.lost and listener.queue.qsize() < MOST_BEHIND // 2:
+                listener.lost.discard(self)
+                messages_now = await asyncio.to_thread(self.whole)
+            else:
+                messages_now = messages
+            for message in messages_now:
+                listener.send(self, message)
 
 
 def message(kind: str, content: Any) -> str:
@@ -100,9 +110,11 @@ class RunLook:
             summary = self.library.refresh(self.name).as_json()
             again, rows = self.curve.update()
         except (SamebitsError, LookupError, OSError) as error:
-            news = [message("problem", {"run": self.name, "problem": str(error)})] if str(error) != self.problem else []
-            self.problem = str(error)
-            return news
+            return self._tell_problem(str(error))
+        except Exception:
+            LOG.exception("a look at a run failed; it is made again")
+            return self._tell_problem("it cannot be read; the server's log says why")
+        self.problem = ""
         if again:
             found.append(message("curve", {"run": self.name, **self.curve.told()}))
         elif len(rows):
@@ -111,6 +123,11 @@ class RunLook:
             self.told = summary
             found.append(message("run", summary))
         return found
+
+    def _tell_problem(self, problem: str) -> list[str]:
+        news = [message("problem", {"run": self.name, "problem": problem})] if problem != self.problem else []
+        self.problem = problem
+        return news
 
     def whole(self) -> list[str]:
         found = [message("run", self.told)] if self.told else []

@@ -7,19 +7,18 @@ peak is lost; when there are too many buckets, neighbours become one. Memory and
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from samebits import files
 from samebits.arithmetic.arrays import Array
-from samebits.errors import SamebitsError
+from samebits.metrics import parse_header, parse_rows, whole_lines
 
 BUCKETS = 1024  # at most, and even: two points each
-CHUNK = 1 << 22  # bytes read at once
 MOST_ROWS = 200  # new rows that are told one by one; with more, the whole curve is told anew
-MOST_HEADER = 1 << 14
-TAIL = 1 << 14  # bytes at the end of a file that surely hold a whole row
 
 
 class Thinned:
@@ -73,25 +72,6 @@ def extremes(rows: Array) -> Array:
     return np.stack([places[0], values[0], places[1], values[1]], axis=1)
 
 
-def parse(lines: bytes, columns: int) -> Array:
-    """Whole lines of numbers, an empty cell being NaN; fast, since there may be a million of them."""
-    filled = lines.replace(b",,", b",nan,").replace(b",,", b",nan,").replace(b",\n", b",nan\n")
-    try:
-        found = np.fromstring(filled.replace(b"\n", b","), sep=",")
-    except ValueError as error:
-        raise SamebitsError(f"metrics.csv is not as samebits wrote it ({error})") from None
-    if len(found) != columns * lines.count(b"\n") or lines.count(b",") != (columns - 1) * lines.count(b"\n"):
-        raise SamebitsError(f"metrics.csv is not as samebits wrote it: a row has not {columns} cells")
-    return found.reshape(-1, columns)
-
-
-def header_of(line: bytes) -> list[str]:
-    names = line.decode("utf-8", "replace").strip().split(",")
-    if names[0] != "step" or len(line) > MOST_HEADER:
-        raise SamebitsError("metrics.csv is not as samebits wrote it: its first line does not begin with step")
-    return names
-
-
 class Curve:
     """One metrics.csv as far as it was read. `update` is for one thread at a time."""
 
@@ -108,26 +88,22 @@ class Curve:
         """Read on. Whether all of it must be told anew, and else the new rows. A file that was cut or replaced, as a
         resumed run's is, is read from its beginning."""
         try:
-            found = self.path.stat()
+            source = files.open_file(self.path, self.path.parent)
         except FileNotFoundError:
             again = bool(self.read)
             self._forget()
             return again, np.empty((0, 0))
-        again = False
-        if (found.st_dev, found.st_ino) != self.file or found.st_size < self.read:
-            again = bool(self.read)
-            self._forget()
-            self.file = found.st_dev, found.st_ino
-        fresh, count = [], 0
-        with self.path.open("rb") as source:
+        again, fresh, count = False, [], 0
+        with source:
+            found = os.fstat(source.fileno())
+            if (found.st_dev, found.st_ino) != self.file or found.st_size < self.read:
+                again = bool(self.read)
+                self._forget()
+                self.file = found.st_dev, found.st_ino
             source.seek(self.read)
-            while chunk := source.read(CHUNK):
-                end = chunk.rfind(b"\n") + 1
-                if not end:
-                    break
-                source.seek(self.read + end)
-                self.read += end
-                rows = self._take(chunk[:end])
+            for lines in whole_lines(source):
+                rows = self._take(lines)
+                self.read += len(lines)
                 count += len(rows)
                 if count <= MOST_ROWS:
                     fresh.append(rows)
@@ -136,10 +112,10 @@ class Curve:
 
     def _take(self, lines: bytes) -> Array:
         if not self.names:
-            head, _, lines = lines.partition(b"\n")
-            self.names = header_of(head)
+            cut = lines.find(b"\n") + 1
+            self.names, lines = parse_header(lines[:cut]), lines[cut:]
             self.thinned = Thinned(len(self.names))
-        rows = parse(lines, len(self.names))
+        rows = parse_rows(lines, len(self.names))
         self.thinned.add(rows)
         return rows
 
@@ -166,19 +142,3 @@ class Curve:
 def plain(value: float) -> float | None:
     """JSON has no infinity."""
     return value if math.isfinite(value) else None
-
-
-def last_row(path: Path) -> dict[str, float]:
-    """The numbers of the last whole row, found from the end: a page over many runs cannot read all of their files."""
-    with path.open("rb") as source:
-        names = header_of(source.readline(MOST_HEADER + 1))
-        first = source.tell()
-        size = source.seek(0, 2)
-        source.seek(max(first, size - TAIL))
-        lines = source.read(TAIL)
-    whole = lines[: lines.rfind(b"\n") + 1]
-    last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
-    if not last:
-        return {}
-    values = parse(last, len(names))[0].tolist()
-    return {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}

@@ -9,18 +9,21 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from samebits import files
 from samebits.bits import BITS
 from samebits.checks import can_be_written
 from samebits.errors import SamebitsError
 from samebits.families import discover
+from samebits.metrics import last_row
 from samebits.runs import checkpoint as checkpoints
 from samebits.runs.record import folder_name, read_record
 from samebits.runs.runfolder import CONFIG, LOCK, METRICS, RunFolder
-from samebits.serve.metrics import last_row, plain
+from samebits.serve.metrics import plain
 
 DEEPEST = 4  # levels of folders below the ones given
 MOST_FOLDERS = 20_000  # looked into
@@ -157,7 +160,8 @@ def run_folders(folder: Path) -> Iterator[Path]:
         left -= 1
         path, depth = waiting.pop()
         try:
-            names = {entry.name: is_folder(entry) for entry in os.scandir(path)}
+            with os.scandir(path) as entries:
+                names = {entry.name: is_folder(entry) for entry in entries}
         except OSError:
             continue
         if CONFIG in names or {"checkpoints", LOCK} <= set(names):
@@ -169,7 +173,7 @@ def run_folders(folder: Path) -> Iterator[Path]:
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Also whether it can be looked at: a link that leads to itself cannot."""
+    """Whether an entry is a folder or leads to one; a link in a loop is none, and hides nothing else."""
     try:
         return entry.is_dir()
     except OSError:
@@ -257,8 +261,8 @@ def read_summary(name: str, path: Path, shown: str) -> Summary:
 
 
 def _read_progress(found: Summary, run: RunFolder) -> None:
-    if (run.path / METRICS).is_file():
-        row = last_row(run.path / METRICS)
+    with suppress(FileNotFoundError):
+        row = last_row(run.path / METRICS, run.path)
         found.step, found.loss = int(row.get("step", 0)), plain(row.get(found.loss_name, float("nan")))
     steps = checkpoints.steps_saved(run.checkpoints)
     if steps:
@@ -271,12 +275,17 @@ def _read_progress(found: Summary, run: RunFolder) -> None:
         found.step = max(found.step, record.state.step)
 
 
-def pictures(path: Path) -> dict[str, Path]:
-    """The pictures of a run, by their names as they lie below its folder."""
-    found: list[Path] = []
-    for folder in (path, *sorted(one for one in path.iterdir() if one.is_dir() and one.name != "checkpoints")):
-        if folder.is_symlink():
-            continue
-        files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in PICTURES and file.is_file()]
-        found += [file for file in files if inside(file, [path.resolve()])]
-    return {escaped(file.relative_to(path).as_posix()): file for file in found[:MOST_PICTURES]}
+def pictures(path: Path) -> dict[str, str]:
+    """The pictures of a run: names as they are shown → names below its folder."""
+    names: list[str] = []
+    folders = [name for name, kind in files.listed(path).items() if kind == files.A_FOLDER and name != "checkpoints"]
+    for folder in ("", *folders):
+        with suppress(SamebitsError, OSError):
+            plain_files = [name for name, kind in files.listed(path / folder, path).items() if kind == files.A_FILE]
+            names += [f"{folder}/{name}" if folder else name for name in plain_files if kind_of_picture(name)]
+    return {escaped(name): name for name in names[:MOST_PICTURES]}
+
+
+def kind_of_picture(name: str) -> str:
+    """The media type of a file of this name; empty: it is no picture."""
+    return PICTURES.get(Path(name).suffix.lower(), "")

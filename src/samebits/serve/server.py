@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from types import FrameType
 
@@ -27,7 +28,10 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # its types are not looked 
         self.served = app.served
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ctrl-C or a signal."""
+        """Ctrl-C or a signal: the first one ends what is being answered; the second ends the process at once, whatever
+        its threads are waiting for."""
+        if self.should_exit:
+            os._exit(128 + sig)
         self.served.end()
         super().handle_exit(sig, frame)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from samebits import files
 from samebits.arithmetic import elementary, gemm, rng
 from samebits.arithmetic.arrays import Array
 from samebits.arithmetic.simd import dot, exp, largest, total, wide_squares
@@ -210,7 +211,7 @@ def check() -> Iterator[tuple[str, str, str | None]]:
 def publish() -> None:
     """Write the canaries of this version: python -m samebits.verify.canary. Only where bits were meant to change."""
     content = {"bits": BITS, "canaries": {name: canary(name) for name in names(built_in())}}
-    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    files.write(FILE, (json.dumps(content, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

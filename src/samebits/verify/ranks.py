@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits import api
+from samebits import api, files
 from samebits.bench.profile import profile
 from samebits.devices.choose import device_for
 from samebits.errors import SamebitsError
@@ -59,7 +59,7 @@ def answer(request: Request) -> None:
         else:
             found = profile(family, config, request.workers, request.steps, links).record()
         if links is None or links.rank == 0:
-            Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
+            files.write(Path(request.answer), json.dumps(found).encode())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
+from samebits import files
 from samebits.devices.interface import Device
 from samebits.errors import SamebitsError
 from samebits.families.gpt import hugging_face, sampling
@@ -49,11 +50,8 @@ def export(model: GptModel, form: str | None, folder: Path) -> Exported:
     """safetensors: weights, their description and a script that loads them; hf: a folder for transformers."""
     if form not in (None, *FORMATS):
         raise SamebitsError(f"--to is {form!r}; a gpt run can be exported to: {', '.join(FORMATS)}; leave --to out")
-    files = _for_transformers(model) if form == "hf" else _for_pytorch(model)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return Exported([folder / name for name in files])
+    contents = _for_transformers(model) if form == "hf" else _for_pytorch(model)
+    return Exported([files.write(folder / name, content) for name, content in contents.items()])
 
 
 def _for_pytorch(model: GptModel) -> dict[str, bytes]:
@@ -67,12 +65,12 @@ def _for_pytorch(model: GptModel) -> dict[str, bytes]:
         "vocabulary": _vocabulary(model),
         "end": model.vocabulary.end,
     }
-    files = {
+    contents = {
         "model.safetensors": pack_arrays(tensors, metadata={"format": "pt"}),
         "config.json": _json(about),
         SCRIPT.name: SCRIPT.read_bytes(),
     }
-    return files | ({"tokenizer.json": model.vocabulary.bpe} if model.vocabulary.codepoints is None else {})
+    return contents | ({"tokenizer.json": model.vocabulary.bpe} if model.vocabulary.codepoints is None else {})
 
 
 def _for_transformers(model: GptModel) -> dict[str, bytes]:

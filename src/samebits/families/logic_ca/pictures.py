@@ -14,6 +14,7 @@ import numpy as np
 
 from samebits import checks
 from samebits.arithmetic.arrays import Array
+from samebits.printing import shown
 
 INK = "#"  # a one-bit picture has only this and EMPTY
 EMPTY = "."
@@ -111,15 +112,21 @@ def split(rows: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [rows[a + 1 : b] for a, b in pairwise(cuts)]
 
 
-def read_pictures(name: str, given: Any, size: tuple[int, int]) -> tuple[str, ...]:
+def read_pictures(name: str, given: Any, size: tuple[int, int], from_files: bool = True) -> tuple[str, ...]:
     """Rows of one picture or several, from what a user may mean by it: rows, a file, an array (H, W) or (H, W, 3), a
-    function of the rows' and columns' numbers on a grid of this size, or a list of such things."""
+    function of the rows' and columns' numbers on a grid of this size, or a list of such things. Without `from_files`
+    only what a run folder holds: rows, or the name of a picture that is built in."""
     parts = given if isinstance(given, list | tuple) else ()
+    rows = bool(parts) and all(isinstance(row, str) and set(row) <= {*COLOURS, INK} for row in parts)
+    if not from_files and not rows and not (isinstance(given, str) and given in BUILT_IN):
+        raise ValueError(
+            f"{name} is {shown(given)}; in a run folder it must be a list of rows such as '.##.'; put it back"
+        )
     if isinstance(given, str | os.PathLike):
         return read_target(os.fspath(given), name)
     if isinstance(given, np.ndarray) or callable(given):
         return _from_array(name, np.broadcast_to(given(*np.indices(size)), size) if callable(given) else given)
-    if parts and all(isinstance(row, str) and set(row) <= {*COLOURS, INK} for row in parts):
+    if rows:
         return tuple(parts)
     if parts and all(
         isinstance(part, str | os.PathLike | np.ndarray | list | tuple) or callable(part) for part in parts

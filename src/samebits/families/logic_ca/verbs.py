@@ -57,7 +57,6 @@ def render(
     shown = _frames(model, config, size, count, rate, soft, cleared, device)
     pictures = list(shown[..., 0] if config.target_channels == 1 else shown)
     captions = [_caption(i, hurt) for i in range(count + 1)]
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "rollout.gif", folder / "rollout.png"]
     save_gif(paths[0], pictures, captions)
     save_strip(paths[1], pictures, captions)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits import files
 from samebits.families.logic_ca.circuits.circuit import (
     COMPASS,
     DROPPED,
@@ -76,9 +77,7 @@ def circuit_verb(
     proved = prove_circuit(model, small) if solver_is_there() else None
     reached = full.ops[cone(full, keep)[len(full.inputs) :]]
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / "circuit.json"]
-    paths[0].write_text(json.dumps(as_json(small), indent=1) + "\n", encoding="utf-8")
+    paths = [files.write(folder / "circuit.json", (json.dumps(as_json(small), indent=1) + "\n").encode())]
     not_drawn = ""
     try:
         paths += draw_circuit(
@@ -88,7 +87,7 @@ def circuit_verb(
     except TooManyGatesError as error:
         not_drawn = str(error)
         for old in ("circuit.svg", "circuit.png"):  # of another checkpoint: they would contradict the JSON
-            (folder / old).unlink(missing_ok=True)
+            files.remove(folder / old)
     return CircuitReport(
         counts(config, logits), visible, live, len(full.ops), len(reached),
         int((~np.isin(reached, (PASS_A, PASS_B))).sum()), before, after, small, proof, proved, paths, not_drawn,

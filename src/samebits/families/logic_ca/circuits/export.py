@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from samebits import files
 from samebits.arithmetic.rng import Purpose
 from samebits.checks import refuse
 from samebits.errors import SamebitsError, nearest
@@ -218,28 +218,26 @@ class Kept:
         self.folder = folder
         self.made = not folder.exists()
         self.paths: list[Path] = []
-        folder.mkdir(parents=True, exist_ok=True)
+        self.partials: list[Path] = []  # in the same order
 
     def write(self, name: str, content: bytes) -> Path:
         path = self.folder / name
+        self.partials.append(files.write_partial(path, content))
         self.paths.append(path)
-        self._beside(path).write_bytes(content)
         return path
 
     def read(self, path: Path) -> bytes:
-        return self._beside(path).read_bytes()
+        with files.open_file(self.partials[self.paths.index(path)]) as file:
+            return file.read()
 
     def publish(self) -> list[Path]:
-        for path in self.paths:
-            self._beside(path).replace(path)
+        for partial, path in zip(self.partials, self.paths, strict=True):
+            files.publish(partial, path)
         self.made = False
         return self.paths
 
     def clean(self) -> None:
-        for path in self.paths:
-            self._beside(path).unlink(missing_ok=True)
-        if self.made and not any(self.folder.iterdir()):
+        for partial in self.partials:
+            files.remove(partial)
+        if self.made and self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
-
-    def _beside(self, path: Path) -> Path:
-        return path.with_name(f".{path.name}.{os.getpid()}.partial")
