@@ -16,7 +16,6 @@ from samebits.families.gpt.kernels import (
     mask_size,
     scratch_size,
 )
-from samebits.families.gpt.reference import dropout_threshold
 from samebits.families.gpt.weights import Sizes, panel_worker, panels_total
 from samebits.training.contract import Batch, Wave
 
@@ -34,6 +33,11 @@ def cut(config: GptConfig, batch: Batch, wave: Wave) -> tuple[Array, Array, int,
     first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
     windows = batch.arrays
     return windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first
+
+
+def dropout_threshold(config: GptConfig) -> int:
+    """Of 65,536 equally likely draws, this many are dropped."""
+    return round(config.dropout * 65536)
 
 
 def dropout_of(config: GptConfig, step: int) -> Dropout:
