@@ -106,6 +106,11 @@ class Family:
     # of a batch and of an evaluation can be compared. None where all of them are means.
     sums: tuple[str, Callable[[Any], Mapping[str, float]]] | None = None
 
+    # (config, settings as a user gives them) → settings as a config keeps them: files are opened and functions called
+    # here, so that a config only checks values.
+    read_settings: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] = field(
+        default=lambda config, settings: settings
+    )
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[Any], Any] = field(default=lambda config: config)

@@ -133,6 +133,18 @@ def read_pictures(name: str, given: Any, size: tuple[int, int]) -> tuple[str, ..
     )
 
 
+def checked_pictures(name: str, given: Any) -> tuple[str, ...]:
+    """Rows of pictures, or the name of one of ours; raises where they are anything else."""
+    rows = BUILT_IN.get(given) if isinstance(given, str) else given
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows):
+        raise ValueError(
+            f"{name} is {given!r}; a config keeps rows such as '.##.', or {' or '.join(BUILT_IN)}; give files, arrays "
+            "and functions to samebits.train"
+        )
+    check_pictures(tuple(rows))
+    return tuple(rows)
+
+
 def _from_array(name: str, given: Array) -> tuple[str, ...]:
     bits = given[..., 0] if given.ndim == 3 and given.shape[-1] == 1 else given
     if bits.ndim not in (2, 3) or (bits.ndim == 3 and bits.shape[-1] != 3) or not np.isin(bits, (0, 1)).all():

@@ -45,6 +45,19 @@ def read_rule(given: Any) -> str:
     return found
 
 
+def checked_rule(given: Any) -> str:
+    """A rule as a config keeps it; raises where it is anything else."""
+    found = None
+    if isinstance(given, str):
+        found = given if given in ("life", *PICTURES) else _parsed(given)
+    if found is None:
+        raise ValueError(
+            f"rule is {given!r}; a config keeps life, checkerboard, grow, B…/S… or 512 digits; give files, "
+            "tables and functions to samebits.train"
+        )
+    return found
+
+
 def _read(given: str) -> str:
     path = checks.path("rule", given)
     try:
