@@ -17,19 +17,22 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import SUMS
 from samebits.arithmetic.tree import tree_nodes
 from samebits.config import TrainConfig
-from samebits.devices.cpu.tree import Node, row_of, waiting_rows
+from samebits.devices.cpu.optimizer import TINY
+from samebits.devices.cpu.tree import SLICE, Node, row_of, waiting_rows
 from samebits.devices.gpu import dialect
 from samebits.devices.gpu.arrays import DeviceArray, Packed
+from samebits.devices.gpu.elementary import real
 from samebits.devices.gpu.fingerprints import FINGERPRINTS, fingerprint
 from samebits.devices.optimizer import StepInfo, hyper_of
 
 THREADS = 256
-SUMS, SLICE = 32, 1024
-LEVELS = 20  # of a sum (tree.cl)
+LEVELS = 20  # of a sum
 LANES = "devices/gpu/lanes.cl"
 TREE, OPTIM = ("devices/gpu/tree.cl",), (LANES, "devices/gpu/optim.cl")
+OPTIM_WORDS = {"SUMS": SUMS, "SLICE": SLICE, "TINY": real(TINY)}
 REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
@@ -82,7 +85,7 @@ class Gpu:
     def fold(self, root: DeviceArray, rows: DeviceArray, aside: bool = False) -> None:
         """Post it: root becomes that of the tree over these rows."""
         count, width = rows.shape
-        kernel = self.program(TREE, REAL=REAL[rows.dtype])["whole"]
+        kernel = self.program(TREE, REAL=REAL[rows.dtype], LEVELS=LEVELS)["whole"]
         self.post(kernel, -(-width // THREADS), THREADS, root, rows, width, count, aside=aside)
 
     def replay(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -197,13 +200,13 @@ def post_fold(
 ) -> None:
     """So many rows, each a node of this level, become part of the nodes that wait; units begin … end are in already."""
     width = partial.shape[1]
-    kernel = device.program(TREE, REAL=REAL[partial.dtype])["fold"]
+    kernel = device.program(TREE, REAL=REAL[partial.dtype], LEVELS=LEVELS)["fold"]
     device.post(kernel, -(-width // THREADS), THREADS, partial, rows, levels, width, begin, end, count, level)
 
 
 def post_root(device: Gpu, root: DeviceArray, partial: DeviceArray, count: int) -> None:
     """The root of the tree over so many units, from the nodes that wait."""
-    kernel = device.program(TREE, REAL=REAL[root.dtype])["root"]
+    kernel = device.program(TREE, REAL=REAL[root.dtype], LEVELS=LEVELS)["root"]
     device.post(kernel, -(-root.size // THREADS), THREADS, root, partial, root.size, count)
 
 
@@ -271,7 +274,7 @@ def post_adamw(
     norms: DeviceArray, hyper: DeviceArray, outcome: DeviceArray,
 ) -> None:  # fmt: skip
     """A step: the gradient is clipped, its norm taken, and everything updated."""
-    kernels, size, slices = device.program(OPTIM), params.size, len(norms)
+    kernels, size, slices = device.program(OPTIM, **OPTIM_WORDS), params.size, len(norms)
     device.post(kernels["clip"], slices, SUMS, gradient, norms, hyper, size)
     device.post(kernels["norms"], 1, THREADS, norms, hyper, outcome, slices)
     device.post(kernels["adamw"], -(-size // THREADS), THREADS, params, first, second, gradient, hyper, outcome, size)

@@ -1,6 +1,6 @@
 // What the products of all sizes share (tile.cl, panel.cl).
 
-#define DEPTH 512  // terms of a panel; the sums of panels are added in order
+// A panel has DEPTH terms (arithmetic/gemm.py); the sums of panels are added in order.
 
 // What becomes of a product's numbers
 #define STAYS 0

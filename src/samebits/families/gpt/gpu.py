@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.devices.gpu import elementary, products
+from samebits.devices.gpu import elementary, philox, products
 from samebits.devices.gpu.arrays import Packed
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
 from samebits.devices.gpu.opened import require_single
 from samebits.devices.gpu.products import Gradient, Products, Size
 from samebits.families.gpt.config import DROPOUT, GptConfig
-from samebits.families.gpt.kernels import Dropout
+from samebits.families.gpt.kernels import EPS, Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.families.gpt.weights import Sizes
 from samebits.training.contract import Batch, Constants, Kernels, Wave
 
 OWNER = "gpt"
+WORDS = {**elementary.WORDS, **philox.WORDS, **products.WORDS}
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
 NORMS = 8  # rows of a group
 ATTENDING = 8  # groups of attention for every processor, at most: it has four at once
@@ -62,10 +63,11 @@ def kernels_for(width: int, context: int, device: Gpu) -> Mapping[str, Any]:
     shape = (4, 2, 16, 8) if width <= 16 else (4, 4, 16, 8) if width <= 32 else (8, 4, 8, 16)  # 64 rows of a head
     head = Size("HEAD", *shape, 16)
     files = (
-        LANES, elementary.FILE, "devices/gpu/random.cl", *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(),
+        LANES, elementary.FILE, philox.FILE, *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(),
         head.part(), "families/gpt/gpt.cl",
     )  # fmt: skip
-    return device.program(files, HEAD_M=head.m, HEAD_N=head.n, KEPT=min(8, -(-context // WARP)), **elementary.WORDS)
+    words = {"HEAD_M": head.m, "HEAD_N": head.n, "KEPT": min(8, -(-context // WARP)), "EPS": EPS}
+    return device.program(files, **words, **WORDS)
 
 
 class Transformer:

@@ -18,6 +18,7 @@ from samebits.devices.gpu.arrays import Packed
 from samebits.devices.gpu.device import THREADS, Gpu, Scratch
 from samebits.devices.gpu.opened import require_single
 from samebits.devices.gpu.products import Gradient, Products
+from samebits.families.graph import sinkhorn
 from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
@@ -26,6 +27,10 @@ from samebits.training.contract import Batch, Constants, Kernels, Wave
 
 OWNER = "graph"
 FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
+WORDS = {
+    **elementary.WORDS, **products.WORDS, "KEEP": sinkhorn.KEEP, "DELETE_CLASS": sinkhorn.DELETE,
+    "FIRST_LABEL": sinkhorn.FIRST_LABEL,
+}  # fmt: skip
 WARP = 32
 Capacity = Callable[[str, int], int]
 
@@ -101,7 +106,7 @@ def send(picked: Picked, more: Mapping[str, Array], scratch: Scratch) -> Packed:
 
 def unpack(device: Gpu, store: Store, sent: Packed, room: Mapping[str, int]) -> dict[str, Any]:
     """Post it: the wave's arrays, picked from the store."""
-    kernel, scratch, found = device.program(FILES, **elementary.WORDS)["pick"], device.scratch(OWNER), {}
+    kernel, scratch, found = device.program(FILES, **WORDS)["pick"], device.scratch(OWNER), {}
     for name, (parts, array, width) in sources(store).items():
         there = scratch.constant(array, np.int32)
         found[name] = scratch.buffer(name, (width * room[parts],), np.int32)
@@ -115,7 +120,7 @@ class Network:
 
     def __init__(self, sizes: Sizes, params: Any, there: Mapping[str, Any], matching: int, device: Gpu) -> None:
         self.device, self.params, self.sizes, self.there = device, params, sizes, there
-        self.kernels, self.scratch = device.program(FILES, **elementary.WORDS), device.scratch(OWNER)
+        self.kernels, self.scratch = device.program(FILES, **WORDS), device.scratch(OWNER)
         self.products, self.matching = Products(device, self.kernels), matching
         self.nodes, self.units = there["labels"].size, there["units"].size - 1
         self.size, self.H, self.C = params.size, self.sizes.width, self.sizes.classes

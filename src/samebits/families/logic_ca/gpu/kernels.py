@@ -8,27 +8,55 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.devices.gpu import elementary
+from samebits.devices.gpu import elementary, philox
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
 from samebits.devices.gpu.fingerprints import Frozen
 from samebits.devices.gpu.opened import require_single
 from samebits.families.logic_ca.automaton import from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import ALL_SOFT, Boards, Drawn, fire_limit, judged
+from samebits.families.logic_ca.data import (
+    ALL_SOFT,
+    DAMAGE,
+    DIES,
+    FIRE,
+    KEEPS,
+    TAKES,
+    Boards,
+    Drawn,
+    fire_limit,
+    judged,
+)
+from samebits.families.logic_ca.gates import MATRIX
 from samebits.families.logic_ca.gpu.levels import Levels, levels_of
 from samebits.families.logic_ca.gpu.passes import Plan, backward_plan, cuts, forward_plan
-from samebits.families.logic_ca.gpu.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
+from samebits.families.logic_ca.gpu.rows import (
+    ENDS,
+    FIELD,
+    FIXED,
+    GOES_ON,
+    IS_INPUT,
+    TOGETHER,
+    WARP,
+    Tables,
+    Team,
+    laid_out,
+)
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.training.contract import Batch, Constants, Kernels, Wave
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gpu/gates.cl"
+GATE_WORDS = {**elementary.WORDS, "OPERATIONS": ", ".join(str(int(number)) for number in MATRIX.ravel())}
 AUTOMATON = (
     LANES,
-    "devices/gpu/random.cl",
+    philox.FILE,
     *(f"families/logic_ca/gpu/{name}.cl" for name in ("automaton", "automaton_back")),
 )
+AUTOMATON_WORDS = {
+    **philox.WORDS, "KEEPS": KEEPS, "TAKES": TAKES, "DIES": DIES, "FIRE": FIRE, "DAMAGE": DAMAGE,
+    "GOES_ON": GOES_ON, "ENDS": ENDS, "IS_INPUT": IS_INPUT, "FIELD_BITS": FIELD,
+}  # fmt: skip
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
 ROWS = "GATES", "BLOCKS", "SUMS"  # words for how many of them come at once
@@ -157,8 +185,14 @@ class Run:
 
     def program(self, way: Way) -> Any:
         inside = {"IN_ROOM": 1} if way.inside else {}
-        words = {"CELLS": self.config.lanes, "SHARE": way.team.lanes, "WARPS": way.team.warps, "KEPT": self.kept(way)}
-        return self.device.program(AUTOMATON, **words, **dict(zip(ROWS, TOGETHER, strict=True)), **inside)
+        words: dict[str, Any] = {
+            "CELLS": self.config.lanes,
+            "SHARE": way.team.lanes,
+            "WARPS": way.team.warps,
+            "KEPT": self.kept(way),
+        }
+        words |= {**AUTOMATON_WORDS, **dict(zip(ROWS, TOGETHER, strict=True)), **inside}
+        return self.device.program(AUTOMATON, **words)
 
     def kept(self, way: Way) -> int:
         """How many sums of a gate leave a group: one, if its threads can look at each other."""
@@ -181,7 +215,7 @@ class Run:
         """Of all gates, and their chances; and in the order of the rows on the way there."""
         coef = self.scratch.buffer("coefficients", (self.count, 4), np.float32)
         chances = self.scratch.buffer("chances", (self.count, 16), np.float32)
-        kernel = self.device.program(GATES, **elementary.WORDS)["coefficients"]
+        kernel = self.device.program(GATES, **GATE_WORDS)["coefficients"]
         self.device.post(
             kernel, -(-self.count // THREADS), THREADS, coef, chances, self.params, self.hard, self.count, mode
         )
@@ -305,7 +339,7 @@ def post_evaluation(device: Gpu, scene: Scene, rows: Any) -> None:
 
 
 def post_pull_back(device: Gpu, out: Any, chances: Any, merged: Any, count: int) -> None:
-    kernel = device.program(GATES, **elementary.WORDS)["pull_back"]
+    kernel = device.program(GATES, **GATE_WORDS)["pull_back"]
     device.post(kernel, -(-count // THREADS), THREADS, out, chances, merged, count)
 
 
