@@ -109,6 +109,38 @@ def test_only_families_name_families():
     assert wrong == []
 
 
+def test_what_judges_a_family_shares_nothing_with_it():
+    """A reference knows the config and the records that kernels are given; the twins of the tests know nothing."""
+    known = re.compile(r"samebits\.(arithmetic\.arrays(\.Array)?|families\.\w+(\.config(\.\w+)?|\.store(\.Store)?)?)")
+    references = sorted((PACKAGE / "families").glob("*/reference.py"))
+    shared = [(path.parent.name, name) for path in references for name in imports_of(path) if not known.fullmatch(name)]
+    assert references
+    assert shared == []
+    twins = sorted(Path(__file__).parent.glob("families/*/twin.py"))
+    assert len(twins) == len(references)
+    assert [(path.parent.name, name) for path in twins for name in imports_of(path)] == []
+
+
+def test_peers_are_written_without_the_kernels():
+    """They get a problem; of a family they know its config, and where its data comes from."""
+
+    def shared(path, name):
+        own = f"samebits.families.{path.relative_to(PACKAGE / 'families').parts[0]}"
+        inside = name.startswith(f"{own}.") and not name.startswith((f"{own}.config", f"{own}.data"))
+        return path.stem.startswith("peer_") and inside
+
+    assert offenders("families", shared) == []
+
+
+def test_only_the_record_of_a_family_has_its_reference():
+    """What is judged by it must not be made of it."""
+
+    def made_of_it(path, name):
+        return path.name != "family.py" and re.search(r"\.reference(\.|$)", name)
+
+    assert offenders("", made_of_it) == []
+
+
 def test_distances_import_only_the_building_blocks():
     def forbidden(path, name):
         outside = (

@@ -119,6 +119,7 @@ def configure(
         from_file = {key: value for key, value in from_file.items() if key not in filled_in}
     chosen = "full" if preset is None else preset
     base, given = find_preset(task, chosen), {**from_file, **settings}
+    given = dict(family.read_settings(base, given))
     return family, chosen, override(base, {**_shorter_warm_up(base, given), **given})
 
 

@@ -20,7 +20,6 @@ from samebits.printing import shown
 # Of paths, what lies there counts: its hash is a key of its own, or it is in the checkpoint.
 OUTSIDE_HASH: dict[str, Any] = {"outside_hash": True}
 
-STORED = "stored"  # in the context of a validation
 MOST_TOML = 1 << 24  # bytes of a file in a run folder; a sweep of 10,000 runs has some megabytes
 
 C = TypeVar("C", bound="TrainConfig")
@@ -128,23 +127,15 @@ def costs(model: type[TrainConfig]) -> dict[str, str]:
     return {key: price for kind in reversed(model.__mro__) for key, price in getattr(kind, "COSTS", {}).items()}
 
 
-def build(model: type[C], values: Mapping[str, Any], stored: bool = False) -> C:
-    """A checked config, or one message that names the value, the rule and the remedy.
-
-    `stored`: the values are a run folder's, which holds what was read from files and names none of them.
-    """
+def build(model: type[C], values: Mapping[str, Any]) -> C:
+    """A checked config, or one message that names the value, the rule and the remedy."""
     for key in values:
         if key not in model.model_fields:
             raise SamebitsError(f"there is no config key {shown(key)}; {nearest(str(key), model.model_fields)}")
     try:
-        return model.model_validate(dict(values), context={STORED: stored})
+        return model.model_validate(dict(values))
     except ValidationError as error:
         raise SamebitsError("; ".join(_problem(*found) for found in problems(error))) from None
-
-
-def is_stored(info: ValidationInfo) -> bool:
-    """For a validator: whether the values are a run folder's (`build`). Then it reads no file."""
-    return bool(info.context and info.context.get(STORED))
 
 
 def problems(error: ValidationError) -> Iterator[tuple[str, str, str]]:

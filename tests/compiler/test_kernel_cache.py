@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,9 +14,10 @@ import pytest
 from samebits.compiler import cache_folder
 from samebits.compiler.cache_folder import MARK, TAG, cache_bases, drop_old, hold, own_folder, read_sealed, write_sealed
 from samebits.compiler.compiled import Compiled
-from samebits.compiler.kernel_cache import KERNELS, PACKAGE, CacheFile, kernel_sources
+from samebits.compiler.kernel_cache import KERNELS, PACKAGE, CacheFile, kernel_sources, source_hash, sources
 from samebits.families import discover
 from tests.helpers import TIMEOUT
+from tests.test_imports import imports_of
 
 # Compiles two small kernels, or loads them; says how many had to be compiled, here or by a helper.
 SMALL = """
@@ -237,3 +239,43 @@ def test_every_module_with_a_compiled_function_is_in_the_key_and_what_trains_or_
     assert len(compiled) > 15
     assert compiled <= found
     assert not {PACKAGE / name for name in ("api.py", "cli/train.py", "runs/runfolder.py")} & found
+
+
+DECIDE = (
+    "arithmetic/rng.py", "compiler/jit.py", "config.py", "devices/cpu/tree.py", "devices/gpu/tree.cl",
+    "distance/trees.py", "families/gpt/gpt.cl", "families/gpt/tokens.py", "families/logic_ca/circuits/repair.py",
+    "families/logic_ca/family.py", "groups/exchange.py", "runs/loop.py", "training/trainer.py",
+)  # fmt: skip
+DO_NOT_DECIDE = (
+    "api.py", "bench/runner.py", "canaries.json", "cli/train.py", "families/gpt/hugging_face.py",
+    "families/gpt/load_in_pytorch.py", "families/gpt/reference.py", "families/graph/peer_torch.py",
+    "families/logic_ca/circuits/export.py", "families/logic_ca/measure_packed.py", "families/logic_ca/verbs.py",
+    "hardware/cell.py", "progress.py", "report/plots.py", "verify/canary.py",
+)  # fmt: skip
+
+
+def test_the_source_hash_is_of_what_decides_a_bit_and_of_nothing_else(tmp_path):
+    package = tmp_path / "samebits"
+    before = source_hash(Path(shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "web"))))
+    assert before == source_hash()
+    for name in (*DECIDE, *DO_NOT_DECIDE):
+        path = package / name
+        content = path.read_bytes()
+        path.write_bytes(content + b"\n")
+        assert (source_hash(package) != before) == (name in DECIDE), name
+        path.write_bytes(content)
+
+
+def test_what_decides_a_bit_is_made_of_nothing_that_is_said_not_to():
+    """But of words for errors, and of a model's card. Families and their models name what is done with them later."""
+    inside = {name.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".") for name, _ in sources()}
+    harmless = ("bits", "checks", "errors", "printing", "report.notebook")
+    every = {path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".") for path in PACKAGE.rglob("*.py")}
+    wrong = [
+        (name, module)
+        for name, path in sources()
+        if path.suffix == ".py" and path.name not in ("family.py", "model.py")
+        for module in (imported.removeprefix("samebits.") for imported in imports_of(path))
+        if module in every - inside and module not in harmless
+    ]
+    assert wrong == []

@@ -47,8 +47,8 @@ def test_what_cells_do_is_drawn_as_on_the_cpu(gpu, more):
     params, wires = gpu.upload(family.init(config, np.float32)), family.constants(config)
     for step in (*range(12), 10**12):
         drawn = family.batch(config, family.load(config), step)
-        run = on_gpu.Run(config, wires, params, *cut(config, drawn, Wave(0, 1, 0, 2)), gpu)
-        run.load()
+        scene = on_gpu.scene_of(config, wires, params, *cut(config, drawn, Wave(0, 1, 0, 2)), gpu)
+        run = on_gpu.Run(scene, gpu)
         run.draw()
         wanted = data.actions(config, Purpose.BATCH, step).table
         assert gpu.download(run.fire).reshape(wanted.shape).tolist() == wanted.tolist()

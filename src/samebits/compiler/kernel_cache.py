@@ -32,20 +32,31 @@ IMPORT = re.compile(r"^[^\S\n]*(from|import) +(?P<module>[\w.]+)( +import +(?P<n
 DECIDES_BITS = frozenset(
     ["arithmetic", "compiler", "config.py", "devices", "distance", "families", "groups", "runs", "training"]
 )
+SOURCES = (".py", ".cl")
 ONLY_MEASURES = ("peer_", "measure_")
+# … of a family: what judges it, and what is done with a model that is trained.
+ONLY_USES = frozenset(
+    [
+        *("reference", "verbs", "hugging_face", "load_in_pytorch", "experiments"),
+        *("circuit_report", "export", "on_fpga", "page", "proving", "sizes", "specification"),
+    ]
+)
 CALLED, ENTERED, PART = "called", "entered", "part"  # forms of a compiled function (compiled.py)
 FAMILIES = "samebits.families"  # the entry points by which a package brings a family
 
 
-def sources() -> Iterator[tuple[str, Path]]:
+def sources(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
     """(name, file) of all sources that can change a bit: ours, and those of packages that bring a family.
 
-    Text of GPU kernels is among them; what only measures (bench/, peers of a family) is not.
+    Text of GPU kernels is among them. What only measures (bench/, peers of a family), judges, or uses a trained model
+    is not.
     """
-    for path in sorted(PACKAGE.rglob("*")):
-        name = path.relative_to(PACKAGE)
-        decides = name.parts[0] in DECIDES_BITS and path.suffix in (".py", ".cl")
-        if decides and not path.stem.startswith(ONLY_MEASURES):
+    for path in sorted(package.rglob("*")):
+        name = path.relative_to(package)
+        if name.parts[0] not in DECIDES_BITS or path.suffix not in SOURCES:
+            continue
+        of_a_family = name.parts[0] == "families"
+        if not (of_a_family and (path.stem.startswith(ONLY_MEASURES) or path.stem in ONLY_USES)):
             yield name.as_posix(), path
     yield from outside_sources()
 
@@ -54,8 +65,9 @@ def outside_sources() -> Iterator[tuple[str, Path]]:
     for name in sorted({entry.module.partition(".")[0] for entry in entry_points(group=FAMILIES)}):
         spec = find_spec(name)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
-            for path in sorted(Path(folder).rglob("*.py")):
-                yield f"{name}:{path.relative_to(folder).as_posix()}", path
+            for path in sorted(Path(folder).rglob("*")):
+                if path.suffix in SOURCES:
+                    yield f"{name}:{path.relative_to(folder).as_posix()}", path
         if spec and spec.origin and spec.submodule_search_locations is None:  # a module, not a package
             yield f"{name}.py", Path(spec.origin)
 
@@ -95,9 +107,9 @@ def _imported(text: str, files: Mapping[str, Path], package: str) -> Iterator[st
             yield from inside if inside and all(name in files for name in inside) else files
 
 
-def source_hash() -> str:
+def source_hash(package: Path = PACKAGE) -> str:
     """Of everything that decides a bit: what processes of a group must have in common."""
-    return _hash(sources())
+    return _hash(sources(package))
 
 
 def kernel_hash() -> str:

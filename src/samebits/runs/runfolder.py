@@ -122,7 +122,7 @@ class RunFolder:
             )
         family = families[head.run.family]
         try:
-            config = build(family.config, head.config, stored=True)
+            config = build(family.config, head.config)
             family.layout(config)
         except SamebitsError as error:
             raise SamebitsError(f"{path / CONFIG}: {error}") from None

@@ -216,6 +216,11 @@ class Family(Generic[C, D]):
     state: Callable[[C], Mapping[str, Array]] = field(default=lambda config: {})
     statistics: Callable[[C], int] = field(default=lambda config: 0)
 
+    # (config, settings as a user gives them) → settings as a config keeps them: files are opened and functions called
+    # here, so that a config only checks values.
+    read_settings: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] = field(
+        default=lambda config, settings: settings
+    )
     # Once, when training begins: the config with the keys that follow from the data filled in (a vocabulary's size, the
     # data's hash). config.toml keeps them, so that a run knows its data again.
     prepare: Callable[[C], C] = field(default=lambda config: config)

@@ -19,10 +19,11 @@ from samebits.families.logic_ca.pictures import (
     to_bits,
 )
 from samebits.families.logic_ca.reach import check_reach
+from tests.families.logic_ca.configured import configured
 
 
 def grow(target):
-    return override(find_preset("grow", "small"), {"target": target})
+    return configured(find_preset("grow", "small"), {"target": target})
 
 
 @pytest.mark.parametrize(("name", "shape"), [("lizard", (20, 20, 1)), ("letter", (16, 16, 3))])
@@ -104,7 +105,7 @@ def test_the_grid_takes_the_size_of_the_picture_and_the_run_keeps_it(tmp_path):
     config = grow("letter")
     assert (config.height, config.width, config.target_channels) == (16, 16, 3)
     assert config.target == BUILT_IN["letter"]
-    assert override(config, {"lr": 0.1}).target == BUILT_IN["letter"]
+    assert configured(config, {"lr": 0.1}).target == BUILT_IN["letter"]
 
 
 @pytest.mark.parametrize("target", [5, True, {"a": 1}, [1, 2, 3], ["#..", 2, "..."]])
@@ -116,7 +117,7 @@ def test_a_target_that_is_no_picture_is_refused(target):
 @pytest.mark.parametrize("task", ["life", "checkerboard"])
 def test_only_grow_takes_a_target(task):
     with pytest.raises(SamebitsError, match=f"rule is {task}; only grow takes a picture; leave --target out"):
-        override(find_preset(task, "small"), {"target": "lizard"})
+        configured(find_preset(task, "small"), {"target": "lizard"})
 
 
 def test_grow_needs_a_target():
@@ -138,7 +139,7 @@ def test_a_decoder_that_speaks_of_cells_is_still_an_unreadable_image(tmp_path, m
 
 def test_colours_need_channels():
     with pytest.raises(SamebitsError, match="channels is 2; the target has 3 colour channels"):
-        override(find_preset("letter", "small"), {"channels": 2, "kernels": 4, "update": (18, 9, 5, 3, 2)})
+        configured(find_preset("letter", "small"), {"channels": 2, "kernels": 4, "update": (18, 9, 5, 3, 2)})
 
 
 def test_a_target_may_be_an_array_or_a_function():
@@ -161,7 +162,7 @@ def two_pictures(**more):
     first, second = np.eye(6, dtype=bool), np.fliplr(np.eye(6, dtype=bool))
     left, right = np.zeros((2, 6, 6), bool)
     left[3, 2], right[3, 3:5] = True, True
-    return override(find_preset("grow", "small"), {"target": [first, second], "start": [left, right], **more})
+    return configured(find_preset("grow", "small"), {"target": [first, second], "start": [left, right], **more})
 
 
 def test_several_pictures_grow_each_from_its_start(tmp_path):
@@ -197,7 +198,7 @@ def test_pictures_and_starts_must_fit(more, message):
 
 def from_anything(**more):
     settings = {"target": "heart", "start": "any", "boundary": "zeros", "batch_size": 3, **more}
-    return override(find_preset("grow", "small"), settings)
+    return configured(find_preset("grow", "small"), settings)
 
 
 def test_with_any_the_first_sample_is_one_cell_and_the_others_are_random():
@@ -243,7 +244,7 @@ def test_what_grows_from_anything_has_one_hash_for_all_workers_and_when_resumed(
 
 def test_a_checkerboard_does_not_begin_with_a_cell():
     with pytest.raises(SamebitsError, match=r"start is any; checkerboard grows from random bits.*; use start=random"):
-        override(find_preset("checkerboard", "small"), {"start": "any"})
+        configured(find_preset("checkerboard", "small"), {"start": "any"})
 
 
 def test_random_bits_know_where_they_are_from_the_border_alone():
@@ -252,23 +253,34 @@ def test_random_bits_know_where_they_are_from_the_border_alone():
     config = from_anything(target=dot, ca_steps=9)
     with pytest.raises(SamebitsError, match=r"ca_steps is 9; .* needs at least 10"):
         check_reach(config)
-    check_reach(override(config, {"ca_steps": 10}))
-    check_reach(override(config, {"start": "centre", "ca_steps": 9}))
+    check_reach(configured(config, {"ca_steps": 10}))
+    check_reach(configured(config, {"start": "centre", "ca_steps": 9}))
 
 
 def test_a_picture_out_of_reach_is_refused_with_the_steps_it_takes():
-    large = override(find_preset("grow", "full"), {"target": np.indices((64, 64)).sum(axis=0) % 2})
+    large = configured(find_preset("grow", "full"), {"target": np.indices((64, 64)).sum(axis=0) % 2})
     with pytest.raises(SamebitsError, match=r"ca_steps is 12; .* 64×64 cells needs at least 32 .* --set ca_steps=32"):
         check_reach(large)
-    check_reach(override(large, {"ca_steps": 32}))
-    check_reach(override(large, {"target": np.indices((64, 64)).max(axis=0) == 40, "ca_steps": 40}))
+    check_reach(configured(large, {"ca_steps": 32}))
+    check_reach(configured(large, {"target": np.indices((64, 64)).max(axis=0) == 40, "ca_steps": 40}))
     dot = np.zeros((64, 64), bool)
     dot[30:34, 30:34] = True
-    check_reach(override(large, {"target": dot}))  # far away nothing but background
+    check_reach(configured(large, {"target": dot}))  # far away nothing but background
     with pytest.raises(SamebitsError, match=r"the first of loss_steps is 9; .* begin --set loss_steps with 12 or more"):
-        check_reach(override(large, {"target": np.eye(24, dtype=bool), "loss_steps": (9, 12)}))
+        check_reach(configured(large, {"target": np.eye(24, dtype=bool), "loss_steps": (9, 12)}))
     with pytest.raises(SamebitsError, match="start is zeros on a torus"):
-        check_reach(override(large, {"start": "zeros"}))
-    letter = override(find_preset("letter", "full"), {"target": np.eye(40, dtype=bool)})
+        check_reach(configured(large, {"start": "zeros"}))
+    letter = configured(find_preset("letter", "full"), {"target": np.eye(40, dtype=bool)})
     with pytest.raises(SamebitsError, match=r"ca_steps is 15; .* needs at least 20"):
         check_reach(letter)
+
+
+@pytest.mark.parametrize(("task", "key"), [("grow", "target"), ("grow", "start"), ("life", "rule")])
+def test_a_config_opens_no_file_and_calls_no_function(task, key, tmp_path):
+    """Who reads settings does (settings.py); a config only checks what came of it."""
+    path, called = tmp_path / "drawing.txt", []
+    path.write_text("...\n.#.\n...\n" if key != "rule" else "B3/S23")
+    for given in (str(path), path, lambda *where: called.append(where), np.eye(5)):
+        with pytest.raises(SamebitsError, match=f"{key} is .* a config keeps"):
+            override(find_preset(task, "small"), {key: given})
+    assert called == []

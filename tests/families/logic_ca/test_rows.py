@@ -40,7 +40,7 @@ def test_the_longest_lumps_are_given_out_first():
 def test_every_gate_has_a_place_for_its_sums(lanes, share):
     family, _ = find_task("checkerboard")
     config = resolve(family, override(find_preset("checkerboard", "small"), {"lanes": lanes}))
-    levels = levels_of(config, family.constants(config))
+    levels = levels_of(config, family.constants(config)).value
     team = Team(share, share * lanes // 32 // 4, 2)
     tables = laid_out(levels, backward_plan(levels, 2, chained=True), team, back=True)
     assert sorted(tables.order[tables.order >= 0].tolist()) == list(range(len(levels.gates)))

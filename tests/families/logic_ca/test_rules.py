@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from samebits.config import override
 from samebits.errors import SamebitsError
 from samebits.families import find_preset
 from samebits.families.logic_ca import data, rules
+from tests.families.logic_ca.configured import configured
 
 HIGHLIFE = "B36/S23"
 
 
 def life(rule):
-    return override(find_preset("life", "small"), {"rule": rule})
+    return configured(find_preset("life", "small"), {"rule": rule})
 
 
 def counted(patch):
@@ -64,4 +64,4 @@ def test_what_is_no_rule_is_refused(rule):
 
 def test_only_rules_of_cells_are_one_bit():
     with pytest.raises(SamebitsError, match="channels is 8; a Life cell is one bit"):
-        override(find_preset("checkerboard", "small"), {"rule": HIGHLIFE, "boundary": "periodic"})
+        configured(find_preset("checkerboard", "small"), {"rule": HIGHLIFE, "boundary": "periodic"})

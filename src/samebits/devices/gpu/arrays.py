@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,10 +31,10 @@ class DeviceArray:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    @property
-    def place(self) -> tuple[int, int]:
-        """Equal for arrays that begin at the same number."""
-        return id(self.buffer), self.start
+    @cached_property
+    def fingerprint(self) -> Hashable:
+        """Equal for arrays of one shape and dtype in the same memory, as long as the buffer is kept alive."""
+        return DeviceArray, id(self.buffer), self.start, self.shape, self.dtype
 
     @property
     def itemsize(self) -> int:
@@ -73,3 +75,26 @@ class DeviceArray:
         found = np.empty(self.shape, self.dtype)
         self.memory.read(self.buffer, self.start * self.itemsize, found)
         return found
+
+
+class Packed(Mapping[str, DeviceArray]):
+    """Flat arrays in one memory, by name. They are made when they are asked for: a replay asks for none."""
+
+    def __init__(self, memory: DeviceArray, names: Sequence[str], starts: Sequence[int], sizes: Sequence[int]) -> None:
+        self.memory = memory
+        self._places = dict(zip(names, zip(starts, sizes, strict=True), strict=True))
+
+    def __getitem__(self, name: str) -> DeviceArray:
+        start, size = self._places[name]
+        return self.memory[start : start + size]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def fingerprint(self) -> Hashable:
+        """Equal where memory, names, starts and sizes are."""
+        return Packed, self.memory.fingerprint, tuple(self._places.items())

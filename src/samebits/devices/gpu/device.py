@@ -1,31 +1,38 @@
 """A GPU as a device (devices/interface.py): memory, kernels that are posted, the tree and the optimiser.
 
-Most steps post what the step before posted. So posts can be recorded under a key (`replay`): when it comes again the
-launches are there, and a back end can run them as one. What differs from step to step must lie in memory.
+Most steps post what the step before posted. So posts can be recorded (`replay`): when the same function comes again
+with equal arguments, the launches are there, and a back end can run them as one. What differs from step to step must
+lie in memory.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
+from itertools import accumulate
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.simd import SUMS
 from samebits.arithmetic.tree import tree_nodes
 from samebits.config import TrainConfig
-from samebits.devices.cpu.tree import Node, row_of, waiting_rows
+from samebits.devices.cpu.optimizer import TINY
+from samebits.devices.cpu.tree import SLICE, Node, row_of, waiting_rows
 from samebits.devices.gpu import dialect
-from samebits.devices.gpu.arrays import DeviceArray
+from samebits.devices.gpu.arrays import DeviceArray, Packed
+from samebits.devices.gpu.elementary import real
+from samebits.devices.gpu.fingerprints import FINGERPRINTS, fingerprint
 from samebits.devices.optimizer import StepInfo, hyper_of
 
 THREADS = 256
-SUMS, SLICE = 32, 1024
-LEVELS = 20  # of a sum (tree.cl)
+LEVELS = 20  # of a sum
 LANES = "devices/gpu/lanes.cl"
 TREE, OPTIM = ("devices/gpu/tree.cl",), (LANES, "devices/gpu/optim.cl")
+OPTIM_WORDS = {"SUMS": SUMS, "SLICE": SLICE, "TINY": real(TINY)}
 REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
@@ -36,6 +43,7 @@ class Recording(NamedTuple):
     moves: int  # of the device's memory, before it was made
     bundle: Any  # of launches
     result: Any
+    arguments: tuple[Any, ...]  # kept alive: the key has the addresses of their buffers
 
 
 class Gpu:
@@ -77,17 +85,25 @@ class Gpu:
     def fold(self, root: DeviceArray, rows: DeviceArray, aside: bool = False) -> None:
         """Post it: root becomes that of the tree over these rows."""
         count, width = rows.shape
-        kernel = self.program(TREE, REAL=REAL[rows.dtype])["whole"]
+        kernel = self.program(TREE, REAL=REAL[rows.dtype], LEVELS=LEVELS)["whole"]
         self.post(kernel, -(-width // THREADS), THREADS, root, rows, width, count, aside=aside)
 
-    def replay(self, key: Hashable, post: Callable[[], Any]) -> Any:
-        """What post() returns; when the key comes again, and all memory is where it was, its posts without the call."""
+    def replay(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What function(device, *arguments) returns. When it comes again with equal arguments, and all memory is where
+        it was, its posts are launched without the call.
+
+        The key is the function and the fingerprint of every argument (fingerprints.py). So all that the function reads
+        must be an argument: one that has variables from outside is refused.
+        """
+        if type(function) is not FunctionType or function.__closure__ is not None:
+            raise TypeError(f"{function} may read more than its arguments; replay takes plain functions")
+        key = function, *[FINGERPRINTS[type(argument)](argument) for argument in arguments]
         found = self._recordings.get(key)
         if found is None or found.moves != self.moves:
             self._recorded = []
             try:
-                result = post()
-                found = Recording(self.moves, self.backend.bundle(self._recorded), result)
+                result = function(self, *arguments)
+                found = Recording(self.moves, self.backend.bundle(self._recorded), result, arguments)
             finally:
                 self._recorded = None
             if len(self._recordings) >= RECORDINGS:
@@ -137,7 +153,7 @@ class Scratch:
         self._device = device
         self._kept: dict[str, DeviceArray] = {}
         self._capacities: dict[tuple[str, str], int] = {}
-        self._constants: dict[tuple[str, int], tuple[Array, DeviceArray]] = {}
+        self._constants: dict[Hashable, DeviceArray] = {}
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Kept and grown under this name; its contents are whatever the last user left."""
@@ -155,28 +171,43 @@ class Scratch:
             self._capacities[owner, name] = -(-size // grain) * grain
         return self._capacities[owner, name]
 
-    def send(self, name: str, arrays: Mapping[str, Array], dtype: DTypeLike) -> dict[str, DeviceArray]:
+    def send(self, name: str, arrays: Mapping[str, Array], dtype: DTypeLike) -> Packed:
         """The host's arrays, flat and in one copy; each begins at a multiple of sixteen bytes."""
         many = 16 // np.dtype(dtype).itemsize
-        starts = np.cumsum([0, *(-(-array.size // many) * many for array in arrays.values())]).tolist()
+        sizes = [array.size for array in arrays.values()]
+        starts = [0, *accumulate(-(-size // many) * many for size in sizes)]
         packed = np.zeros(starts[-1], dtype)
-        for array, start in zip(arrays.values(), starts, strict=False):
-            packed[start : start + array.size] = array.reshape(-1)
+        for array, start, size in zip(arrays.values(), starts, sizes, strict=False):
+            packed[start : start + size] = array.reshape(-1)
         there = self.buffer(name, (max(1, starts[-1]),), dtype)[: starts[-1]]
         there[:] = packed
-        return {
-            key: there[start : start + array.size] for (key, array), start in zip(arrays.items(), starts, strict=False)
-        }
+        return Packed(there, list(arrays), starts[:-1], sizes)
 
-    def constant(self, name: str, content: Array, dtype: DTypeLike | None = None) -> DeviceArray:
-        """The host's array on the device, perhaps as another type; the same object is sent once."""
-        key = name, id(content)
+    def constant(self, content: Array, dtype: DTypeLike | None = None) -> DeviceArray:
+        """The host's array on the device, perhaps as another type. Equal content is sent once; that of a read-only
+        array is looked at once, that of any other every time."""
+        key = fingerprint(content), np.dtype(dtype or content.dtype)
         if key not in self._constants:
             if len(self._constants) >= CONSTANTS:
                 self._device.moves += 1
                 self._constants.clear()
-            self._constants[key] = content, self._device.upload(np.ascontiguousarray(content, dtype))
-        return self._constants[key][1]
+            self._constants[key] = self._device.upload(np.ascontiguousarray(content, dtype))
+        return self._constants[key]
+
+
+def post_fold(
+    device: Gpu, partial: DeviceArray, rows: DeviceArray, levels: int, begin: int, end: int, count: int, level: int
+) -> None:
+    """So many rows, each a node of this level, become part of the nodes that wait; units begin … end are in already."""
+    width = partial.shape[1]
+    kernel = device.program(TREE, REAL=REAL[partial.dtype], LEVELS=LEVELS)["fold"]
+    device.post(kernel, -(-width // THREADS), THREADS, partial, rows, levels, width, begin, end, count, level)
+
+
+def post_root(device: Gpu, root: DeviceArray, partial: DeviceArray, count: int) -> None:
+    """The root of the tree over so many units, from the nodes that wait."""
+    kernel = device.program(TREE, REAL=REAL[root.dtype], LEVELS=LEVELS)["root"]
+    device.post(kernel, -(-root.size // THREADS), THREADS, root, partial, root.size, count)
 
 
 class GpuSum:
@@ -186,7 +217,6 @@ class GpuSum:
         self._device, self._width, self._levels = device, width, most_units.bit_length()
         if self._levels > LEVELS:
             raise ValueError(f"{most_units} units; a sum on a device has fewer than {1 << LEVELS}")
-        self._kernels = device.program(TREE, REAL=REAL[np.dtype(dtype)])
         self._most, self._dtype = most_units, dtype
         self._partial: DeviceArray | None = None
         self.root = device.vector(width, dtype)
@@ -209,7 +239,7 @@ class GpuSum:
     def whole(self, rows: DeviceArray, units: int, level: int = 0) -> DeviceArray:
         self._require_row_a_node(rows, units, level)
         self._check(units)
-        self._device.replay((self, "whole", rows.place, len(rows)), lambda: self._device.fold(self.root, rows))
+        self._device.replay(Gpu.fold, self.root, rows)
         return self.root
 
     def take(self, node: Node) -> None:
@@ -219,13 +249,7 @@ class GpuSum:
 
     def _fold(self, rows: Any, count: int, units: int, level: int) -> None:
         self._check(self.end + units)
-        self._device.replay(
-            (self, "fold", rows.place, self.begin, self.end, count, level),
-            lambda: self._device.post(
-                self._kernels["fold"], -(-self._width // THREADS), THREADS, self.partial, rows, self._levels,
-                self._width, self.begin, self.end, count, level,
-            ),
-        )  # fmt: skip
+        self._device.replay(post_fold, self.partial, rows, self._levels, self.begin, self.end, count, level)
         self.end += units
 
     def _require_row_a_node(self, rows: DeviceArray, units: int, level: int) -> None:
@@ -249,14 +273,19 @@ class GpuSum:
         if self.begin:
             raise ValueError(f"this sum begins at unit {self.begin}; only one that begins at 0 has a root")
         self.start()
-        groups = -(-self._width // THREADS)
-        self._device.replay(
-            (self, "root", count),
-            lambda: self._device.post(
-                self._kernels["root"], groups, THREADS, self.root, self.partial, self._width, count
-            ),
-        )
+        self._device.replay(post_root, self.root, self.partial, count)
         return self.root
+
+
+def post_adamw(
+    device: Gpu, params: DeviceArray, first: DeviceArray, second: DeviceArray, gradient: DeviceArray,
+    norms: DeviceArray, hyper: DeviceArray, outcome: DeviceArray,
+) -> None:  # fmt: skip
+    """A step: the gradient is clipped, its norm taken, and everything updated."""
+    kernels, size, slices = device.program(OPTIM, **OPTIM_WORDS), params.size, len(norms)
+    device.post(kernels["clip"], slices, SUMS, gradient, norms, hyper, size)
+    device.post(kernels["norms"], 1, THREADS, norms, hyper, outcome, slices)
+    device.post(kernels["adamw"], -(-size // THREADS), THREADS, params, first, second, gradient, hyper, outcome, size)
 
 
 class GpuAdamW:
@@ -264,7 +293,6 @@ class GpuAdamW:
 
     def __init__(self, device: Gpu, params: DeviceArray) -> None:
         self._device, self.params = device, params
-        self._kernels = device.program(OPTIM)
         self._slices = -(-params.size // SLICE)
         self.first, self.second = device.vector(params.shape, np.float32), device.vector(params.shape, np.float32)
         self._norms = device.vector((self._slices, 2), np.float64)
@@ -273,16 +301,9 @@ class GpuAdamW:
     def step(self, config: TrainConfig, gradient: DeviceArray, count: float, step: int, lr: float) -> None:
         hyper = np.array(hyper_of(config, count, step, lr), np.float32)
         self._hyper[:] = np.array([*hyper.tolist(), config.clip_norm, step + 1])
-        self._device.replay((self, "step", gradient.place), lambda: self._post(gradient))
-
-    def _post(self, gradient: DeviceArray) -> None:
-        size, post = self.params.size, self._device.post
-        post(self._kernels["clip"], self._slices, SUMS, gradient, self._norms, self._hyper, size)
-        post(self._kernels["norms"], 1, THREADS, self._norms, self._hyper, self._outcome, self._slices)
-        post(
-            self._kernels["adamw"], -(-size // THREADS), THREADS, self.params, self.first, self.second, gradient,
-            self._hyper, self._outcome, size,
-        )  # fmt: skip
+        self._device.replay(
+            post_adamw, self.params, self.first, self.second, gradient, self._norms, self._hyper, self._outcome
+        )
 
     def outcome(self) -> StepInfo:
         raw, _, bad = self._outcome.to_host().tolist()

@@ -20,7 +20,7 @@
 #define ROW_OF(i) (4 * DOWN_PLACE + (i) / 4 * 4 * DOWN + (i) % 4)
 #define COLUMN_OF(j) (MICRO_N < 4 ? ALONG_PLACE + (j) * ALONG : 4 * ALONG_PLACE + (j) / 4 * 4 * ALONG + (j) % 4)
 
-#define DEPTH 512  // terms of a panel; the sums of panels are added in order
+// A panel has DEPTH terms (arithmetic/gemm.py); the sums of panels are added in order.
 
 // What becomes of a product's numbers
 #define STAYS 0

@@ -1,8 +1,5 @@
-// Clipping and AdamW (devices/cpu/optimizer.py). A group of 32 threads has a slice: thread i has the numbers i, i + 32, …
-
-#define SUMS 32  // running sums of a row: number i goes into sum i mod 32 (arithmetic/simd.py)
-#define SLICE 1024
-#define TINY 5.421010862427522e-20f  // 2^-64: smaller gradients are 0
+// Clipping and AdamW (devices/cpu/optimizer.py). A group of SUMS threads has SLICE numbers: number i goes into the running
+// sum i mod SUMS. Gradients smaller than TINY are 0.
 
 // hyper: 1 / count, element limit, b1, 1 − b1, b2, 1 − b2, unbias1, unbias2, eps, lr, decay, which all are float32; the
 // norm's limit, this step (from 1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samebits.arithmetic.gemm import DEPTH
 from samebits.devices.gpu.device import Gpu
 from samebits.devices.gpu.dialect import Part
 
@@ -43,7 +44,7 @@ SMALL = Size("SMALL", 4, 4, 8, 16, 16)  # 32 · 64: where even so there are few,
 ENOUGH = 200  # tiles that keep a large GPU busy
 ENOUGH_OF_UNITS = 380  # … that each go through several units; times those that are beside each other
 MOST_LEVELS = 6  # of the tree, folded by whoever computes a unit
-DEPTH = 512  # terms of a panel (gemm.cl)
+WORDS = {"DEPTH": DEPTH}  # of FILES
 FILES = (
     "devices/gpu/gemm.cl",
     *(size.part(f"devices/gpu/{name}.cl") for size in (LARGE, SQUARE, SMALL) for name in ("tile", "panel")),

@@ -1,6 +1,5 @@
-// The fixed tree (devices/cpu/tree.py). A thread has a column of the rows.
+// The fixed tree (devices/cpu/tree.py). A thread has a column of the rows. There are fewer than 2^LEVELS units.
 
-#define LEVELS 20  // units: fewer than 2^20
 #define AHEAD 4  // rows that are on their way
 
 // Push rows (nodes of the lowest level, from unit `first` on) into a binary counter that began at unit `begin`. What waits for a

@@ -21,7 +21,7 @@ KERNEL void norm_forward(GLOBAL float* n, GLOBAL float* r, GLOBAL const float* x
   UNROLL_4
   for (int i = lane; i < width; i += 32) sum = FMA(x[at + i], x[at + i], sum);
   sum = sum_lanes32(board, sum);
-  float share = (float)(1.0 / SQRT64((double)sum / D + 1e-5));
+  float share = (float)(1.0 / SQRT64((double)sum / D + EPS));
   if (lane == 0 && width) r[own] = share;
   UNROLL_4
   for (int i = lane; i < width; i += 32) n[at + i] = x[at + i] * share;

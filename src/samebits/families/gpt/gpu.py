@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.devices.gpu import elementary, products
+from samebits.devices.gpu import elementary, philox, products
+from samebits.devices.gpu.arrays import Packed
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
 from samebits.devices.gpu.opened import require_single
 from samebits.devices.gpu.products import Gradient, Products, Size
 from samebits.families.gpt.config import DROPOUT, GptConfig
-from samebits.families.gpt.kernels import Dropout
+from samebits.families.gpt.kernels import EPS, Dropout
 from samebits.families.gpt.transformer import NO_DROPOUT, cut, dropout_of, sizes
 from samebits.families.gpt.weights import Sizes
 from samebits.training.contract import Batch, Filled, Kernels, Wave, Work
 
 OWNER = "gpt"
+WORDS = {**elementary.WORDS, **philox.WORDS, **products.WORDS}
 WARP, QUERIES, ATTENTION = 32, 64, 128  # threads; rows of a head that a group of attention has; its threads
 NORMS = 8  # rows of a group
 ATTENDING = 8  # groups of attention for every processor, at most: it has four at once
@@ -33,11 +36,12 @@ class Weights(NamedTuple):
 
     token: int
     position: int
-    layers: list[dict[str, tuple[int, int, int]]]  # start, inputs, outputs
+    layers: tuple[Mapping[str, tuple[int, int, int]], ...]  # start, inputs, outputs
     head: tuple[int, int, int]
     size: int
 
 
+@lru_cache(maxsize=8)
 def weights_of(z: Sizes) -> Weights:
     at, layers = (z.V + z.T) * z.D, []
     for _ in range(z.L):
@@ -51,7 +55,7 @@ def weights_of(z: Sizes) -> Weights:
             layer[name] = at, inputs, outputs
             at += inputs * outputs
         layers.append(layer)
-    return Weights(0, z.V * z.D, layers, (at, z.D, z.V), at + z.D * z.V)
+    return Weights(0, z.V * z.D, tuple(layers), (at, z.D, z.V), at + z.D * z.V)
 
 
 def kernels_for(width: int, context: int, device: Gpu) -> Mapping[str, Any]:
@@ -59,10 +63,11 @@ def kernels_for(width: int, context: int, device: Gpu) -> Mapping[str, Any]:
     shape = (4, 2, 16, 8) if width <= 16 else (4, 4, 16, 8) if width <= 32 else (8, 4, 8, 16)  # 64 rows of a head
     head = Size("HEAD", *shape, 16)
     files = (
-        LANES, elementary.FILE, "devices/gpu/random.cl", *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(),
+        LANES, elementary.FILE, philox.FILE, *products.FILES, Size("SCORES", 8, 4, 8, 16, 16).part(),
         head.part(), "families/gpt/gpt.cl",
     )  # fmt: skip
-    return device.program(files, HEAD_M=head.m, HEAD_N=head.n, KEPT=min(8, -(-context // WARP)), **elementary.WORDS)
+    words = {"HEAD_M": head.m, "HEAD_N": head.n, "KEPT": min(8, -(-context // WARP)), "EPS": EPS}
+    return device.program(files, **words, **WORDS)
 
 
 class Transformer:
@@ -275,7 +280,7 @@ class Transformer:
             self.device.fold(slots[slot][first:], rows[slot * each : (slot + 1) * each], aside=True)
 
 
-def send(z: Sizes, inputs: Array, targets: Array, first: int, step: int, device: Gpu) -> tuple[dict[str, Any], Any]:
+def send(z: Sizes, inputs: Array, targets: Array, first: int, step: int, device: Gpu) -> tuple[Packed, Any]:
     """Tokens and the rows where units begin; and where in the step, and at which, we are."""
     scratch, starts = device.scratch(OWNER), np.arange(-(-len(inputs) // z.S) + 1) * z.S * z.T
     tokens = {"inputs": inputs, "targets": targets, "starts": np.minimum(starts, inputs.size)}
@@ -291,15 +296,24 @@ def play(
     z, drop = sizes(config), dropout_of(config, step) if train else NO_DROPOUT
     sent, when = send(z, inputs, targets, first, drop.step, device)
 
-    def post() -> None:
-        run = Transformer(z, params, len(inputs), sent, when, drop, device, folded_by_products(config, wave))
-        logits = run.forward()
-        run.losses(logits, rows[0])
-        if train:
-            run.backward(logits, rows[1])
+    levels = folded_by_products(config, wave)
+    device.replay(post_wave, z, params, len(inputs), sent, when, drop._replace(step=0), levels, rows, train)
 
-    same = z, params.place, len(inputs), drop._replace(step=0), *((one.place, one.shape) for one in rows)
-    device.replay((OWNER, train, *same), post)
+
+def post_wave(
+    device: Gpu, z: Sizes, params: Any, samples: int, sent: Packed, when: Any, drop: Dropout, levels: int,
+    rows: tuple[Any, ...], train: bool,
+) -> None:  # fmt: skip
+    """What is done with a wave's tokens; the step is in `when`."""
+    run = Transformer(z, params, samples, sent, when, drop, device, levels)
+    logits = run.forward()
+    run.losses(logits, rows[0])
+    if train:
+        run.backward(logits, rows[1])
+
+
+def post_logits(device: Gpu, z: Sizes, params: Any, samples: int, sent: Packed, when: Any) -> Any:
+    return Transformer(z, params, samples, sent, when, NO_DROPOUT, device).forward()
 
 
 def gradient(work: Work[GptConfig, Gpu], slots: Any, losses: Any) -> Filled:
@@ -316,10 +330,7 @@ def logits(config: GptConfig, params: Any, inputs: Array, device: Gpu) -> Array:
     require_single(params)
     z = sizes(config)
     sent, when = send(z, inputs, inputs, 0, 0, device)
-    made = device.replay(
-        (OWNER, "logits", z, params.place, len(inputs)),
-        lambda: Transformer(z, params, len(inputs), sent, when, NO_DROPOUT, device).forward(),
-    )
+    made = device.replay(post_logits, z, params, len(inputs), sent, when)
     return device.download(made).reshape(*inputs.shape, -1)
 
 

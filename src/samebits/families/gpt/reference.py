@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from samebits.arithmetic import rng
 from samebits.arithmetic.arrays import Array
 from samebits.families.gpt.config import DROPOUT, GptConfig
 
@@ -16,20 +15,23 @@ EPS = 1e-5
 def keep_masks(config: GptConfig, samples: int, step: int) -> Array:
     """(samples, 2L + 1, T, D): what dropout multiplies with; site 0 is the embedding, then two sites a layer."""
     T, D, sites = config.context, config.width, 2 * config.layers + 1
-    threshold = dropout_threshold(config)
-    if not threshold or step < 0:
+    dropped = round(config.dropout * 65536)  # of so many equally likely draws
+    if not dropped or step < 0:
         return np.ones((samples, sites, 1, 1))
-    kept = []
-    for site in range(sites):
-        words = rng.words((samples, -(-T * D // 4)), config.seed, DROPOUT, step, extra=site)
-        draws = words.astype("<u8").view("<u2")[:, : T * D]  # sixteen bits each
-        kept.append((draws >= threshold).reshape(samples, T, D) * (65536 / (65536 - threshold)))
-    return np.stack(kept, axis=1)
+    found = np.zeros((samples, sites, T, D))
+    for sample in range(samples):
+        for site in range(sites):
+            words = drawn(config.seed, step, sample, site, -(-T * D // 4))
+            draws = words.astype("<u8").view("<u2")[: T * D]  # sixteen bits each
+            found[sample, site] = (draws >= dropped).reshape(T, D) * (65536 / (65536 - dropped))
+    return found
 
 
-def dropout_threshold(config: GptConfig) -> int:
-    """Of 65,536 equally likely draws, this many are dropped."""
-    return round(config.dropout * 65536)
+def drawn(seed: int, step: int, sample: int, site: int, count: int) -> Array:
+    """(count,) words of NumPy's Philox, which counts before it draws."""
+    first = (step << 192 | sample << 128 | site << 64) - 1
+    counter = [first % 2**256 >> shift & 2**64 - 1 for shift in (0, 64, 128, 192)]
+    return np.random.Philox(counter=np.array(counter, np.uint64), key=[seed, DROPOUT]).random_raw(count)
 
 
 def norm(x: Array) -> Array:

@@ -21,7 +21,6 @@ from samebits.families.gpt.kernels import (
     mask_size,
     scratch_size,
 )
-from samebits.families.gpt.reference import dropout_threshold
 from samebits.families.gpt.weights import Sizes, panel_worker, panels_total
 from samebits.training.contract import Batch, Wave
 
@@ -47,6 +46,11 @@ def cut(config: GptConfig, batch: Batch, wave: Wave) -> Part:
     first, last = wave.first_group * config.unit_samples, wave.last_group * config.unit_samples
     windows = batch.arrays
     return Part(windows.inputs[first:last], windows.targets[first:last], int(windows.step[0]), first)
+
+
+def dropout_threshold(config: GptConfig) -> int:
+    """Of 65,536 equally likely draws, this many are dropped."""
+    return round(config.dropout * 65536)
 
 
 def dropout_of(config: GptConfig, step: int) -> Dropout:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samebits.arithmetic import rng
-from samebits.arithmetic.arrays import Array
+from samebits.arithmetic.arrays import Array, frozen
 from samebits.arithmetic.rng import Purpose
 from samebits.compiler.jit import kernel
 from samebits.families.graph import userdata
@@ -115,11 +115,11 @@ def store_of(
     starts, edges = zip(*(_csr(kind) for kind in kinds), strict=True)
     nodes, labels = _csr([graph.labels for graph in graphs])
     next_nodes, next_labels = _csr([found[0] for found in nexts])
-    return Store(
+    return frozen(Store(
         nodes, row_starts, flat_rows, np.stack(starts), np.stack(edges),
         np.array([row for graph in targets for row in graph], np.int32).reshape(-1, len(FIXED)), labels,
         _csr(parents)[1], next_nodes, next_labels, _csr([found[1] for found in nexts])[1],
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def pairs_of(config: GraphConfig, series: Sequence[Series]) -> Store:
@@ -157,7 +157,7 @@ def pairs_of_trees(config: GraphConfig, trees: Sequence[Tree], edits: Sequence[E
 def shuffled(store: Store, seed: int) -> Store:
     """The same edits, dealt to random nodes of the store: what a network learns from this, it did not learn."""
     order = np.argsort(rng.words((1, len(store.targets)), seed, Purpose.EVALUATION, 1)[0], kind="stable")
-    return store._replace(targets=store.targets[order])
+    return frozen(store._replace(targets=store.targets[order]))
 
 
 def series_of(config: GraphConfig, split: str, count: int) -> list[Series]:
@@ -185,7 +185,7 @@ def random_store(config: GraphConfig) -> Store:
     chains = [list(range(-1, nodes - 1))] * len(graphs)
     store = store_of(config, graphs, targets, chains, [(graph.labels, chains[0]) for graph in graphs])
     one_each = store.rows[store.row_starts[:-1]]  # as the peers have it
-    return store._replace(row_starts=np.arange(len(one_each) + 1), rows=one_each)
+    return frozen(store._replace(row_starts=np.arange(len(one_each) + 1), rows=one_each))
 
 
 def load(config: GraphConfig) -> GraphData:

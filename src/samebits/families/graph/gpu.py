@@ -14,17 +14,23 @@ import numpy as np
 
 from samebits.arithmetic.arrays import Array
 from samebits.devices.gpu import elementary, products
+from samebits.devices.gpu.arrays import Packed
 from samebits.devices.gpu.device import THREADS, Gpu, Scratch
 from samebits.devices.gpu.opened import require_single
 from samebits.devices.gpu.products import Gradient, Products
-from samebits.families.graph.config import GraphConfig, parameter_total
+from samebits.families.graph import sinkhorn
+from samebits.families.graph.config import GraphConfig
 from samebits.families.graph.data import Pairs
 from samebits.families.graph.network import sizes_of
-from samebits.families.graph.store import Store
+from samebits.families.graph.store import Sizes, Store
 from samebits.training.contract import Batch, Filled, Kernels, Wave, Work
 
 OWNER = "graph"
 FILES = elementary.FILE, *products.FILES, "families/graph/graph.cl", "families/graph/sinkhorn.cl"
+WORDS = {
+    **elementary.WORDS, **products.WORDS, "KEEP": sinkhorn.KEEP, "DELETE_CLASS": sinkhorn.DELETE,
+    "FIRST_LABEL": sinkhorn.FIRST_LABEL,
+}  # fmt: skip
 WARP = 32
 Capacity = Callable[[str, int], int]
 
@@ -91,34 +97,33 @@ def sources(store: Store) -> dict[str, tuple[str, Array, int]]:
     }  # fmt: skip
 
 
-def send(picked: Picked, more: Mapping[str, Array], store: Store, scratch: Scratch) -> dict[str, Any]:
+def send(picked: Picked, more: Mapping[str, Array], scratch: Scratch) -> Packed:
     """What differs from batch to batch; the store is there already."""
     short = {name: getattr(picked, name) for name in ("units", "unit_graphs", "graphs", "next_graphs")}
     tables = {f"parts {name}": table for name, table in picked.parts.items()}
     return scratch.send("graphs", short | tables | dict(more), np.int32)
 
 
-def unpack(picked: Picked, sent: Mapping[str, Any], store: Store, device: Gpu) -> dict[str, Any]:
+def unpack(device: Gpu, store: Store, sent: Packed, room: Mapping[str, int]) -> dict[str, Any]:
     """Post it: the wave's arrays, picked from the store."""
-    kernel, scratch, found = device.program(FILES, **elementary.WORDS)["pick"], device.scratch(OWNER), {}
-    scratch.constant("store nodes", store.nodes)  # kept, so that no other store is taken for this one
+    kernel, scratch, found = device.program(FILES, **WORDS)["pick"], device.scratch(OWNER), {}
     for name, (parts, array, width) in sources(store).items():
-        there = scratch.constant(f"store {name}", array, np.int32)
-        found[name] = scratch.buffer(name, (width * picked.room[parts],), np.int32)
+        there = scratch.constant(array, np.int32)
+        found[name] = scratch.buffer(name, (width * room[parts],), np.int32)
         table = sent[f"parts {parts}"]
-        device.post(kernel, len(picked.parts[parts]), 2 * WARP, found[name], there, table, width)
+        device.post(kernel, table.size // 4, 2 * WARP, found[name], there, table, width)
     return found
 
 
 class Network:
     """One wave: its graphs on the device, and what the way back needs."""
 
-    def __init__(self, config: GraphConfig, params: Any, there: Mapping[str, Any], matching: int, device: Gpu) -> None:
-        self.device, self.params, self.sizes, self.there = device, params, sizes_of(config), there
-        self.kernels, self.scratch = device.program(FILES, **elementary.WORDS), device.scratch(OWNER)
+    def __init__(self, sizes: Sizes, params: Any, there: Mapping[str, Any], matching: int, device: Gpu) -> None:
+        self.device, self.params, self.sizes, self.there = device, params, sizes, there
+        self.kernels, self.scratch = device.program(FILES, **WORDS), device.scratch(OWNER)
         self.products, self.matching = Products(device, self.kernels), matching
         self.nodes, self.units = there["labels"].size, there["units"].size - 1
-        self.size, self.H, self.C = parameter_total(config), self.sizes.width, self.sizes.classes
+        self.size, self.H, self.C = params.size, self.sizes.width, self.sizes.classes
         self.W = (1 + self.sizes.kinds) * self.H
         self.edges = [(there[f"edge_starts {kind}"], there[f"edges {kind}"]) for kind in range(self.sizes.kinds)]
         self.heads = there["heads"]
@@ -220,28 +225,26 @@ def play(
     if train and sizes.sinkhorn > 0:
         more["places"] = sums_of(matching_room(picked, sizes))
         matching = room("matching", int(more["places"][-1]))
-    sent = send(picked, more, store, scratch)
+    sent = send(picked, more, scratch)
+    device.replay(post_wave, sizes, params, store, sent, picked.room, matching, rows, train)
 
-    def post() -> None:
-        run = Network(config, params, sent | unpack(picked, sent, store, device), matching, device)
-        chances = run.forward()
-        run.losses(chances, rows[0], structural=train)
-        if train:
-            run.backward(chances, rows[1])
 
-    shapes = len(picked.units), len(picked.graphs), tuple(picked.room.values()), matching, id(store.nodes)
-    same = sizes_key(sizes), params.place, shapes, *((one.place, one.shape) for one in rows)
-    device.replay((OWNER, train, *same), post)
+def post_wave(
+    device: Gpu, sizes: Sizes, params: Any, store: Store, sent: Packed, room: Mapping[str, int], matching: int,
+    rows: tuple[Any, ...], train: bool,
+) -> None:  # fmt: skip
+    """What is done with a wave's graphs, which are picked from the store."""
+    run = Network(sizes, params, {**sent, **unpack(device, store, sent, room)}, matching, device)
+    chances = run.forward()
+    run.losses(chances, rows[0], structural=train)
+    if train:
+        run.backward(chances, rows[1])
 
 
 def matching_room(picked: Picked, sizes: Any) -> Array:
     """Numbers that the matching of each graph with the next one needs (sinkhorn.cl)."""
     n, m = np.diff(picked.graphs), np.diff(picked.next_graphs)
     return 6 * (n + 1) * (m + 1) + (sizes.sinkhorn_steps + 2) * (n + m + 2) + n * sizes.heads[0]
-
-
-def sizes_key(sizes: Any) -> Any:
-    return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in sizes)
 
 
 def gradient(work: Work[GraphConfig, Gpu], slots: Any, losses: Any) -> Filled:
@@ -259,8 +262,8 @@ def choices(config: GraphConfig, params: Any, pairs: Pairs, device: Gpu) -> Arra
     sizes, scratch, store = sizes_of(config), device.scratch(OWNER), pairs.store
     room = partial(scratch.capacity, "choices")
     picked = pick(pairs, 0, len(pairs.cuts) - 1, room)
-    sent = send(picked, {"heads": np.array(sizes.heads)}, store, scratch)
-    run = Network(config, params, sent | unpack(picked, sent, store, device), 0, device)
+    sent = send(picked, {"heads": np.array(sizes.heads)}, scratch)
+    run = Network(sizes, params, {**sent, **unpack(device, store, sent, picked.room)}, 0, device)
     chances, found = device.download(run.forward()), np.zeros((int(picked.graphs[-1]), len(sizes.heads)), np.int32)
     for head, (size, end) in enumerate(zip(sizes.heads, np.cumsum(sizes.heads), strict=True)):
         if size:

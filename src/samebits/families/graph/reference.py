@@ -11,8 +11,9 @@ import numpy as np
 
 from samebits.arithmetic.arrays import Array
 from samebits.families.graph.config import GraphConfig
-from samebits.families.graph.sinkhorn import DELETE, FIRST_LABEL, KEEP
 from samebits.families.graph.store import Store
+
+KEEP, DELETE, FIRST_LABEL = 0, 1, 2  # classes of the first head: nothing happens, the node goes, it gets a label
 
 
 def activation(config: GraphConfig, x: Array) -> Array:

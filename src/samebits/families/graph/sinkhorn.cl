@@ -1,8 +1,5 @@
 // The soft structural loss (sinkhorn.py): a thread has a graph. GIVES is the action head's class that gives a label.
 
-#define KEEP 0
-#define DELETE_CLASS 1
-#define FIRST_LABEL 2
 #define MASS(index, spare, others) ((double)((index) == (spare) ? (others) : 1))  // what it touches is float64
 
 KERNEL void structural(GLOBAL double* losses, GLOBAL float* extra, GLOBAL float* scratch, GLOBAL const int* places, GLOBAL const float* chances, GLOBAL const int* graphs, GLOBAL const int* labels, GLOBAL const int* parents, GLOBAL const int* next_graphs, GLOBAL const int* next_labels, GLOBAL const int* next_parents, GLOBAL const int* gives, int count, int C, int A, int rounds, float temperature, float weight) {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, model_validator
 
 from samebits.arithmetic.simd import SUMS
-from samebits.config import TrainConfig, is_stored, override
+from samebits.config import TrainConfig, override
 from samebits.families.logic_ca import pictures, rules
 from samebits.training.contract import Layout, Task
 
@@ -104,21 +104,19 @@ class LogicConfig(TrainConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_target(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """A rule, a start and a target as a config keeps them; a target sets the size of the grid."""
-        found, stored = dict(values), is_stored(info)
+    def _check_pictures(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Names of our own pictures become their rows; a target sets the size of the grid. Files, arrays and functions
+        are read before (settings.py)."""
+        found = dict(values)
         if "rule" in found:
-            found["rule"] = rules.read_rule(found["rule"], from_file=not stored)
-        size = int(found.get("height") or 0), int(found.get("width") or 0)
+            found["rule"] = rules.checked_rule(found["rule"])
         target, start = found.get("target", ()), found.get("start", "")
         if not (isinstance(target, list | tuple) and len(target) == 0):
-            rows = found["target"] = pictures.read_pictures("target", target, size, from_files=not stored)
-            pictures.check_pictures(rows)
+            rows = found["target"] = pictures.checked_pictures("target", target)
             first = pictures.split(rows)[0]
-            found["height"], found["width"] = size = len(first), len(first[0])
+            found["height"], found["width"] = len(first), len(first[0])
         if not isinstance(start, str) or start not in ("", *pictures.STARTS):
-            found["start"] = pictures.read_pictures("start", start, size, from_files=not stored)
-            pictures.check_pictures(found["start"])
+            found["start"] = pictures.checked_pictures("start", start)
         return found
 
     def _check_start(self) -> None:

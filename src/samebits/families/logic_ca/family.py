@@ -24,6 +24,7 @@ from samebits.families.logic_ca.kernels import squared_errors
 from samebits.families.logic_ca.model import LogicModel
 from samebits.families.logic_ca.options import OPTIONS
 from samebits.families.logic_ca.reach import check_reach
+from samebits.families.logic_ca.settings import read_settings
 from samebits.families.logic_ca.simulation.packed import simulate
 from samebits.families.logic_ca.starts import first_passes
 from samebits.families.logic_ca.tiling import tiling
@@ -136,6 +137,7 @@ FAMILY = Family(
     batch=data.batch,
     evaluation=data.evaluation,
     groups=groups,
+    read_settings=read_settings,
     prepare=check_reach,
     finish=repair.finish,
     kernels={"cpu": Kernels(gradient, evaluate, pull_back, ahead=data.draw_acts), "gpu": gpu.KERNELS},

@@ -17,8 +17,15 @@ from samebits.arithmetic.arrays import Array
 from samebits.bench.peers import Problem, Stepper
 from samebits.bench.torch_gpu import Recipe, stepper
 from samebits.bench.torch_peers import optimise
-from samebits.families.logic_ca.gates import MATRIX
 from samebits.training.contract import Batch
+
+
+def coefficients() -> Tensor:
+    """(4, 16): c₀, c₁, c₂, c₃ of c₀ + c₁a + c₂b + c₃ab, for every operation by its number: its bits, highest first, are
+    the values for (a, b) = (0, 0), (0, 1), (1, 0), (1, 1)."""
+    operations = torch.arange(16)
+    none, b, a, both = (operations >> shift & 1 for shift in (3, 2, 1, 0))
+    return torch.stack([none, a - none, b - none, both - a - b + none]).float()
 
 
 def gate(a: Tensor, b: Tensor, numbers: Tensor) -> Tensor:
@@ -45,7 +52,7 @@ class Automaton:
         self.wires = {
             name: torch.from_numpy(value.astype(np.int64)).to(device) for name, value in problem.constants.items()
         }
-        self.matrix = torch.from_numpy(MATRIX.astype(np.float32)).to(device)
+        self.matrix = coefficients().to(device)
 
     def numbers(self) -> tuple[list[Tensor], list[Tensor]]:
         """Of every perceive layer (4, gates, K, 1, 1), of every update layer (4, gates, 1)."""

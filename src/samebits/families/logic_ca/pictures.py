@@ -14,7 +14,6 @@ import numpy as np
 
 from samebits import checks
 from samebits.arithmetic.arrays import Array
-from samebits.printing import shown
 
 INK = "#"  # a one-bit picture has only this and EMPTY
 EMPTY = "."
@@ -112,16 +111,11 @@ def split(rows: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [rows[a + 1 : b] for a, b in pairwise(cuts)]
 
 
-def read_pictures(name: str, given: Any, size: tuple[int, int], from_files: bool = True) -> tuple[str, ...]:
+def read_pictures(name: str, given: Any, size: tuple[int, int]) -> tuple[str, ...]:
     """Rows of one picture or several, from what a user may mean by it: rows, a file, an array (H, W) or (H, W, 3), a
-    function of the rows' and columns' numbers on a grid of this size, or a list of such things. Without `from_files`
-    only what a run folder holds: rows, or the name of a picture that is built in."""
+    function of the rows' and columns' numbers on a grid of this size, or a list of such things."""
     parts = given if isinstance(given, list | tuple) else ()
     rows = bool(parts) and all(isinstance(row, str) and set(row) <= {*COLOURS, INK} for row in parts)
-    if not from_files and not rows and not (isinstance(given, str) and given in BUILT_IN):
-        raise ValueError(
-            f"{name} is {shown(given)}; in a run folder it must be a list of rows such as '.##.'; put it back"
-        )
     if isinstance(given, str | os.PathLike):
         return read_target(os.fspath(given), name)
     if isinstance(given, np.ndarray) or callable(given):
@@ -138,6 +132,18 @@ def read_pictures(name: str, given: Any, size: tuple[int, int], from_files: bool
         f"{name} is {given!r}; it must be a file, {' or '.join(BUILT_IN)}, an array, or a list of rows such as "
         "'.##.'; name one"
     )
+
+
+def checked_pictures(name: str, given: Any) -> tuple[str, ...]:
+    """Rows of pictures, or the name of one of ours; raises where they are anything else."""
+    rows = BUILT_IN.get(given) if isinstance(given, str) else given
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows):
+        raise ValueError(
+            f"{name} is {given!r}; a config keeps rows such as '.##.', or {' or '.join(BUILT_IN)}; give files, arrays "
+            "and functions to samebits.train"
+        )
+    check_pictures(tuple(rows))
+    return tuple(rows)
 
 
 def _from_array(name: str, given: Array) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ CENTRE = 4
 SAID = "life, checkerboard, grow, a rule such as B36/S23, 512 digits 0 and 1, one a neighbourhood, or a file"
 
 
-def read_rule(given: Any, from_file: bool = True) -> str:
-    """The rule as a config keeps it: a name, B…/S… in order, or 512 digits. `from_file`: a text may name a file."""
+def read_rule(given: Any) -> str:
+    """The rule as a config keeps it: a name, B…/S… in order, or 512 digits."""
     if callable(given):
         patches = (np.arange(NEIGHBOURHOODS)[:, None] >> np.arange(8, -1, -1) & 1).reshape(-1, 3, 3)
         given = [given(patch) for patch in patches]
@@ -38,10 +38,23 @@ def read_rule(given: Any, from_file: bool = True) -> str:
     if given in ("life", *PICTURES):
         return given
     found = _parsed(given)
-    if found is None and from_file and len(given) < NEIGHBOURHOODS:
+    if found is None and len(given) < NEIGHBOURHOODS:
         found = _parsed(_read(given))
     if found is None:
         raise ValueError(f"rule is {given!r}; it must be {SAID}; choose one")
+    return found
+
+
+def checked_rule(given: Any) -> str:
+    """A rule as a config keeps it; raises where it is anything else."""
+    found = None
+    if isinstance(given, str):
+        found = given if given in ("life", *PICTURES) else _parsed(given)
+    if found is None:
+        raise ValueError(
+            f"rule is {given!r}; a config keeps life, checkerboard, grow, B…/S… or 512 digits; give files, "
+            "tables and functions to samebits.train"
+        )
     return found
 
 

@@ -12,16 +12,14 @@ import numpy as np
 
 from samebits.arithmetic.arrays import Array
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig
-from samebits.families.logic_ca.reference import sixteen_operations
 from samebits.families.logic_ca.wiring import CENTRE
 from samebits.hardware.proof import Solver
 
 
 def truth_tables(logits: Array) -> Array:
     """(…, 16) logits → (…) tables of four bits: bit a + 2b is the gate's value, by the first largest logit."""
-    a, b = np.array([0.0, 1, 0, 1]), np.array([0.0, 0, 1, 1])
-    values = sixteen_operations(a, b).astype(np.int64)[:, np.argmax(logits, axis=-1)]  # (4, …)
-    return np.tensordot(1 << np.arange(4), values, axes=1)
+    operation = np.argmax(logits, axis=-1)  # its bits, lowest first: the value for (1, 1), (1, 0), (0, 1), (0, 0)
+    return sum((operation >> (3 - 2 * a - b) & 1) << (a + 2 * b) for a in range(2) for b in range(2))
 
 
 def next_state(

@@ -16,13 +16,8 @@
 #define HAS_SLOT (32 % QUADS == 0 || SLOT < SLOTS)
 #define OWN_SLOT (HAS_SLOT ? SLOT : 0)
 #define NUMBER(place, i) ((place) * COUNT + (i))  // the i-th cell's
-#define FIELD(word, n) ((int)((word) >> (21 * (n))) & 0x1fffff)
+#define FIELD(word, n) ((int)((word) >> (FIELD_BITS * (n))) & ((1 << FIELD_BITS) - 1))
 #define SOME 4  // loads of a thread that are on their way together, where nothing else says how many
-#define KEEPS 0  // what a cell does (data.py)
-#define TAKES 1
-#define DIES 2
-#define FIRE 4  // purposes of draws
-#define DAMAGE 8
 
 #ifdef IN_ROOM
 #define SPACE LOCAL

@@ -19,9 +19,6 @@ KERNEL void spread_readers(GLOBAL float* found, GLOBAL const int* which, GLOBAL 
 // A warp's rows of blocks, two readers each: adjoint above, other input, adjoint above; other input, target, what to do. The
 // adjoint of a block is a chain over its readers, last first; what it begins with: nothing (0), its first reader (1), what lies
 // there (2); 3: it goes on.
-#define GOES_ON 3
-#define ENDS 4
-#define IS_INPUT 8  // and leaves for a patch
 
 typedef struct {
   int at;

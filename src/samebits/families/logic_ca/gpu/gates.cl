@@ -1,10 +1,6 @@
 // Gates: from 16 logits to 4 coefficients and back (gates.py). A thread has a gate.
 
-CONSTANT float MATRIX[64] = {
-  0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
-  0, 0, 1, 1, 0, 0, 1, 1, -1, -1, 0, 0, -1, -1, 0, 0,
-  0, 0, 0, 0, 1, 1, 1, 1, -1, -1, -1, -1, 0, 0, 0, 0,
-  0, 1, -1, 0, -1, 0, -2, -1, 1, 2, 0, 1, 0, 1, -1, 0};
+CONSTANT float MATRIX[64] = {OPERATIONS};  // gates.MATRIX, row by row
 
 // Sixteen numbers folded by halves.
 DEVICE float fold_halves(const float* s) {

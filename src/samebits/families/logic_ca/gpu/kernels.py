@@ -8,27 +8,56 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
-from samebits.devices.gpu import elementary
+from samebits.devices.gpu import elementary, philox
 from samebits.devices.gpu.device import LANES, THREADS, Gpu
+from samebits.devices.gpu.fingerprints import Frozen
 from samebits.devices.gpu.opened import require_single
 from samebits.families.logic_ca.automaton import Rollout, from_planes, to_planes
 from samebits.families.logic_ca.boards import cut
 from samebits.families.logic_ca.config import POSITIONS, LogicConfig, gate_count
-from samebits.families.logic_ca.data import ALL_SOFT, Boards, Drawn, fire_limit, judged
+from samebits.families.logic_ca.data import (
+    ALL_SOFT,
+    DAMAGE,
+    DIES,
+    FIRE,
+    KEEPS,
+    TAKES,
+    Boards,
+    Drawn,
+    fire_limit,
+    judged,
+)
+from samebits.families.logic_ca.gates import MATRIX
 from samebits.families.logic_ca.gpu.arguments import Backward, Drawing, Forward
-from samebits.families.logic_ca.gpu.levels import ById, levels_of
+from samebits.families.logic_ca.gpu.levels import Levels, levels_of
 from samebits.families.logic_ca.gpu.passes import Plan, backward_plan, cuts, forward_plan
-from samebits.families.logic_ca.gpu.rows import FIXED, TOGETHER, WARP, Tables, Team, laid_out
+from samebits.families.logic_ca.gpu.rows import (
+    ENDS,
+    FIELD,
+    FIXED,
+    GOES_ON,
+    IS_INPUT,
+    TOGETHER,
+    WARP,
+    Tables,
+    Team,
+    laid_out,
+)
 from samebits.families.logic_ca.tiling import Tiling, column_count, neighbour_columns, seats
 from samebits.training.contract import Constants, Filled, Kernels, Work
 
 OWNER = "logic_ca"
 GATES = elementary.FILE, "families/logic_ca/gpu/gates.cl"
+GATE_WORDS = {**elementary.WORDS, "OPERATIONS": ", ".join(str(int(number)) for number in MATRIX.ravel())}
 AUTOMATON = (
     LANES,
-    "devices/gpu/random.cl",
+    philox.FILE,
     *(f"families/logic_ca/gpu/{name}.cl" for name in ("automaton", "automaton_back")),
 )
+AUTOMATON_WORDS = {
+    **philox.WORDS, "KEEPS": KEEPS, "TAKES": TAKES, "DIES": DIES, "FIRE": FIRE, "DAMAGE": DAMAGE,
+    "GOES_ON": GOES_ON, "ENDS": ENDS, "IS_INPUT": IS_INPUT, "FIELD_BITS": FIELD,
+}  # fmt: skip
 SOFT, MARKED, HARD = 0, 1, 2  # which gates compute hard
 SHARES = 16, 8, 4  # lanes of a tile that a group may have
 ROWS = "GATES", "BLOCKS", "SUMS"  # words for how many of them come at once
@@ -52,14 +81,14 @@ class Way(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _plan(levels: ById, back: bool, low: int, chained: bool) -> Plan:
-    return backward_plan(levels.one, low, chained) if back else forward_plan(levels.one)
+def _plan(levels: Frozen[Levels], back: bool, low: int, chained: bool) -> Plan:
+    return backward_plan(levels.value, low, chained) if back else forward_plan(levels.value)
 
 
-def fitting(levels: ById, back: bool, team: Team, room: int) -> Plan | None:
+def fitting(levels: Frozen[Levels], back: bool, team: Team, room: int) -> Plan | None:
     """With as few levels computed twice as the team's cells have room for; with chains apart, if they can be."""
     for chained in (True, False) if back else (False,):
-        for low in cuts(levels.one) if back else range(1):
+        for low in cuts(levels.value) if back else range(1):
             plan = _plan(levels, back, low, chained)
             readers = sum(len(some) for _, _, some in plan.chains)
             if 16 * (team.quads * (plan.most + FIXED) + readers) + 8 * len(plan.passes) * team.warps <= room:
@@ -68,7 +97,7 @@ def fitting(levels: ById, back: bool, team: Team, room: int) -> Plan | None:
 
 
 @lru_cache(maxsize=16)
-def _way(levels: ById, back: bool, lanes: int, units: int, room: int, busy: int, threads: int) -> Way:
+def _way(levels: Frozen[Levels], back: bool, lanes: int, units: int, room: int, busy: int, threads: int) -> Way:
     """As many lanes of a tile a group as there is room for and still groups for everybody."""
     teams = [Team(share, share * lanes // WARP // 4, threads // WARP) for share in SHARES]
     found = [(team, fitting(levels, back, team, room)) for team in teams if team.quads <= WARP]
@@ -77,77 +106,94 @@ def _way(levels: ById, back: bool, lanes: int, units: int, room: int, busy: int,
         team, plan = next((one for one in fits if units * WARP // one[0].lanes >= busy), fits[-1])
     else:
         team, plan = teams[-1], _plan(levels, back, 0, False)
-    return Way(team, laid_out(levels.one, plan, team, back), bool(fits))
+    return Way(team, laid_out(levels.value, plan, team, back), bool(fits))
 
 
-@lru_cache(maxsize=8)
-def _narrowed(content: bytes, shape: tuple[int, ...]) -> Array:
-    return np.frombuffer(content, np.int64).reshape(shape).astype(np.int32)
+class Scene(NamedTuple):
+    """All that the launches of a wave depend on, beside where their results go."""
+
+    config: LogicConfig
+    levels: Frozen[Levels]
+    params: Any
+    plan: Tiling
+    shape: tuple[int, int, int, bool]  # samples, height, width, and whether the grid is a torus
+    start: Any  # (channels, columns)
+    targets: Any  # (goals, columns)
+    fire: Any  # what every cell does at each CA step, where it is known; or where it goes, if it is drawn there
+    fires: bool  # whether there is such a mask
+    hard: Any  # gates that compute hard
+    marks: bool  # whether there are any
+    drawn_by: Drawing | None  # what cells do is a function of these, and of the step, `when`
+    when: Any
 
 
-def _narrow(places: Array) -> Array:
-    return _narrowed(np.ascontiguousarray(places, np.int64).tobytes(), places.shape)
+def scene_of(config: LogicConfig, wires: Constants, params: Any, boards: Boards, plan: Tiling, device: Gpu) -> Scene:
+    """Send a wave's boards, and what cells do."""
+    samples, height, width, channels = boards.grids.shape
+    columns, goals, scratch = column_count(samples, height * width), boards.targets.shape[-1], device.scratch(OWNER)
+    planes = np.zeros((channels + goals, columns), np.float32)
+    to_planes(boards.grids, planes[:channels])
+    to_planes(boards.targets, planes[channels:])
+    sent = scratch.send("planes", {"all": planes}, np.float32)["all"].reshape(-1, columns)
+    drawn = boards.acts if isinstance(boards.acts, Drawn) else None
+    bits = {"fire": np.zeros(0, np.uint8) if drawn else boards.fire, "hard": boards.hard}
+    fire, hard = scratch.send(
+        "bits", {k: v if v.size else np.zeros(1, np.uint8) for k, v in bits.items()}, np.uint8
+    ).values()  # fmt: skip
+    when = None
+    if drawn:
+        fire = scratch.buffer("fire", (drawn.ca_steps * height * width,), np.uint8)
+        when = scratch.send("when", {"when": np.array([drawn.step])}, np.int64)["when"]
+    return Scene(
+        config, levels_of(config, wires), params, plan, (samples, height, width, config.boundary == "periodic"),
+        sent[:channels], sent[channels:], fire, drawn is not None or bool(boards.fire.size), hard,
+        bool(boards.hard.size), drawn_by(drawn) if drawn else None, when,
+    )  # fmt: skip
+
+
+def drawn_by(drawn: Drawn) -> Drawing:
+    """All that what cells do is drawn by, but the step (automaton.cl, draw_actions)."""
+    always = drawn.fire_rate >= 1
+    limit = 0 if always else int(fire_limit(drawn.fire_rate).view(np.int64))
+    square = drawn.damage_after - 1, drawn.damage
+    return Drawing(drawn.ca_steps, drawn.height, drawn.width, int(always), limit, *square, drawn.seed, drawn.purpose)
 
 
 class Run:
-    """What the kernels of a wave read and none changes, on the device."""
+    """What the kernels of a wave read and none changes, on the device; made for a recording."""
 
-    def __init__(
-        self, config: LogicConfig, wires: Constants, params: Any, boards: Boards, plan: Tiling, device: Gpu
-    ) -> None:
-        samples, height, width, self.channels = boards.grids.shape
-        self.device, self.plan, self.config, self.params = device, plan, config, params
+    def __init__(self, scene: Scene, device: Gpu) -> None:
+        config, shape = scene.config, scene.shape
+        samples, height, width, _ = shape
+        self.device, self.plan, self.config, self.params = device, scene.plan, config, scene.params
+        self.channels, self.goals, self.columns = len(scene.start), len(scene.targets), scene.start.shape[1]
         self.cells, self.grid = samples * height * width, height * width
-        self.columns, self.goals = column_count(samples, self.grid), boards.targets.shape[-1]
-        self.scratch, self.count = device.scratch(OWNER), gate_count(config)
-        self.drawn = boards.acts if isinstance(boards.acts, Drawn) else None
-        self.fires, self.marks = self.drawn is not None or bool(boards.fire.size), bool(boards.hard.size)
-        self._shape, self._wires = (samples, height, width, config.boundary == "periodic"), wires
-        planes = np.zeros((self.channels + self.goals, self.columns), np.float32)
-        to_planes(boards.grids, planes[: self.channels])
-        to_planes(boards.targets, planes[self.channels :])
-        sent = self.scratch.send(
-            "planes", {"grids": planes[: self.channels], "targets": planes[self.channels :]}, np.float32
-        )
-        self.start, self.targets = (sent[name].reshape(-1, self.columns) for name in ("grids", "targets"))
-        bits = {"fire": np.zeros(0, np.uint8) if self.drawn else boards.fire, "hard": boards.hard}
-        self.fire, self.hard = self.scratch.send(
-            "bits", {k: v if v.size else np.zeros(1, np.uint8) for k, v in bits.items()}, np.uint8
-        ).values()
-        if self.drawn:
-            self.fire = self.scratch.buffer("fire", (config.ca_steps * self.grid,), np.uint8)
-            self.when = self.scratch.send("when", {"when": np.array([self.drawn.step])}, np.int64)["when"]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What the launches depend on beside their outputs."""
-        config, plan = self.config, self.plan
-        return (
-            self._shape, self.channels, self.goals, self.fires, self.marks, config.ca_steps, config.lanes,
-            judged(config).tobytes(), self.drawn and self.drawn_by,
-            id(levels_of(config, self._wires)), plan.tiles.tobytes(), self.params.place,
-        )  # fmt: skip
-
-    def load(self) -> None:
-        """Tables and programs: what only a recording needs."""
-        config, table, plan = self.config, self.scratch.constant, self.plan
+        self.scratch, self.count, self.levels = device.scratch(OWNER), gate_count(config), scene.levels
+        self.start, self.targets, self.fire, self.hard = scene.start, scene.targets, scene.fire, scene.hard
+        self.fires, self.marks, self.drawn_by, self.when = scene.fires, scene.marks, scene.drawn_by, scene.when
         self.there, self.back = self.way(back=False), self.way(back=True)
-        self.neighbours = table("neighbours", neighbour_columns(*self._shape))
-        self.seats = table("seats", _narrow(seats(plan, *self._shape, self.channels, config.lanes)))
-        self.tiles = table("tiles", _narrow(plan.tiles))
+        table = self.scratch.constant
+        self.neighbours = table(neighbour_columns(*shape))
+        self.seats = table(seats(scene.plan, *shape, self.channels, config.lanes), np.int32)
+        self.tiles = table(scene.plan.tiles, np.int32)
 
     def way(self, back: bool) -> Way:
         config, backend = self.config, self.device.backend
-        levels = ById(levels_of(config, self._wires))
-        return _way(levels, back, config.lanes, self.plan.units, backend.room, backend.busy, backend.threads)
+        return _way(self.levels, back, config.lanes, self.plan.units, backend.room, backend.busy, backend.threads)
 
     def table(self, way: Way, name: str) -> Any:
-        return self.scratch.constant(name, getattr(way.tables, name))
+        return self.scratch.constant(getattr(way.tables, name))
 
     def program(self, way: Way) -> Any:
         inside = {"IN_ROOM": 1} if way.inside else {}
-        words = {"CELLS": self.config.lanes, "SHARE": way.team.lanes, "WARPS": way.team.warps, "KEPT": self.kept(way)}
-        return self.device.program(AUTOMATON, **words, **dict(zip(ROWS, TOGETHER, strict=True)), **inside)
+        words: dict[str, Any] = {
+            "CELLS": self.config.lanes,
+            "SHARE": way.team.lanes,
+            "WARPS": way.team.warps,
+            "KEPT": self.kept(way),
+        }
+        words |= {**AUTOMATON_WORDS, **dict(zip(ROWS, TOGETHER, strict=True)), **inside}
+        return self.device.program(AUTOMATON, **words)
 
     def kept(self, way: Way) -> int:
         """How many sums of a gate leave a group: one, if its threads can look at each other."""
@@ -170,7 +216,7 @@ class Run:
         """Of all gates, and their chances; and in the order of the rows on the way there."""
         coef = self.scratch.buffer("coefficients", (self.count, 4), np.float32)
         chances = self.scratch.buffer("chances", (self.count, 16), np.float32)
-        kernel = self.device.program(GATES, **elementary.WORDS)["coefficients"]
+        kernel = self.device.program(GATES, **GATE_WORDS)["coefficients"]
         self.device.post(
             kernel, -(-self.count // THREADS), THREADS, coef, chances, self.params, self.hard, self.count, mode
         )
@@ -191,19 +237,10 @@ class Run:
             self.each("spread_chains", count, found, self.table(way, "readers"), coef)
         return found
 
-    @property
-    def drawn_by(self) -> Drawing:
-        """What cells do is a function of these, and of the step."""
-        assert self.drawn
-        one, always = self.drawn, self.drawn.fire_rate >= 1
-        limit = 0 if always else int(fire_limit(one.fire_rate).view(np.int64))
-        square = one.damage_after - 1, one.damage
-        return Drawing(one.ca_steps, one.height, one.width, int(always), limit, *square, one.seed, one.purpose)
-
     def draw(self) -> None:
         """What cells do when, if it is to be drawn."""
-        if self.drawn:
-            kernel, threads = self.program(self.there)["draw_actions"], self.drawn.ca_steps * -(-self.grid // 4)
+        if self.drawn_by:
+            kernel, threads = self.program(self.there)["draw_actions"], self.drawn_by.ca_steps * -(-self.grid // 4)
             self.device.post(kernel, -(-threads // THREADS), THREADS, self.fire, self.when, self.drawn_by)
 
     def fired(self, t: int) -> Any:
@@ -300,37 +337,33 @@ class Run:
                     earlier = True
 
 
+def post_gradient(device: Gpu, scene: Scene, slots: Any, losses: Any) -> Any:
+    return Run(scene, device).gradient(slots, losses)
+
+
+def post_evaluation(device: Gpu, scene: Scene, rows: Any) -> None:
+    Run(scene, device).evaluate(rows)
+
+
+def post_pull_back(device: Gpu, out: Any, chances: Any, merged: Any, count: int) -> None:
+    kernel = device.program(GATES, **GATE_WORDS)["pull_back"]
+    device.post(kernel, -(-count // THREADS), THREADS, out, chances, merged, count)
+
+
 def gradient(work: Work[LogicConfig, Gpu], slots: Any, losses: Any) -> Filled:
-    config, device = work.config, work.device
-    run = Run(config, work.constants, work.params, *cut(config, work.batch, work.wave), device)
-
-    def post() -> Any:
-        run.load()
-        return run.gradient(slots, losses)
-
-    return Filled(carried=device.replay((OWNER, "gradient", *run.key, slots.place, losses.place), post))
+    boards, plan = cut(work.config, work.batch, work.wave)
+    scene = scene_of(work.config, work.constants, work.params, boards, plan, work.device)
+    return Filled(carried=work.device.replay(post_gradient, scene, slots, losses))
 
 
 def pull_back(work: Work[LogicConfig, Gpu], merged: Any, out: Any, carried: Any) -> None:
-    device = work.device
-
-    def post() -> None:
-        count = gate_count(work.config)
-        kernel = device.program(GATES, **elementary.WORDS)["pull_back"]
-        device.post(kernel, -(-count // THREADS), THREADS, out, carried, merged, count)
-
-    device.replay((OWNER, "pull back", merged.place, out.place, carried.place), post)
+    work.device.replay(post_pull_back, out, carried, merged, gate_count(work.config))
 
 
 def evaluate(work: Work[LogicConfig, Gpu], rows: Any) -> None:
-    config, device = work.config, work.device
-    run = Run(config, work.constants, work.params, *cut(config, work.batch, work.wave), device)
-
-    def post() -> None:
-        run.load()
-        run.evaluate(rows)
-
-    device.replay((OWNER, "evaluate", *run.key, rows.place, rows.shape), post)
+    boards, plan = cut(work.config, work.batch, work.wave)
+    scene = scene_of(work.config, work.constants, work.params, boards, plan, work.device)
+    work.device.replay(post_evaluation, scene, rows)
 
 
 def rollout(
@@ -339,8 +372,7 @@ def rollout(
     """automaton.rolled_out."""
     grids, fire, plan, steps = what
     require_single(params)
-    run = Run(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device)
-    run.load()
+    run = Run(scene_of(config, wires, params, Boards(grids, grids[..., :1], fire, ALL_SOFT), plan, device), device)
     run.coefficients(SOFT if soft else HARD)
     states = run.scratch.buffer("rollout", (2, run.channels, run.columns), np.float32)
     run.begin(states)

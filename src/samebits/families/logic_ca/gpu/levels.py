@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samebits.arithmetic.arrays import Array
+from samebits.devices.gpu.fingerprints import Frozen
 from samebits.families.logic_ca.config import LogicConfig
 from samebits.families.logic_ca.program import WRITES_A, WRITES_B, Program, compile_program
 from samebits.training.contract import Constants
@@ -84,7 +85,7 @@ def _renumbered(program: Program, channels: int, lanes: int) -> Levels:
 
 
 class ById:
-    """A key for what is made once: the same circuit has the same object."""
+    """A key for what is made once and never changed: it keeps the object alive, so no other one can have its id."""
 
     def __init__(self, one: Any) -> None:
         self.one = one
@@ -97,9 +98,9 @@ class ById:
 
 
 @lru_cache(maxsize=4)
-def _levels(key: ById, channels: int, lanes: int) -> Levels:
-    return _renumbered(key.one, channels, lanes)
+def _levels(key: ById, channels: int, lanes: int) -> Frozen[Levels]:
+    return Frozen(_renumbered(key.one, channels, lanes))
 
 
-def levels_of(config: LogicConfig, wires: Constants) -> Levels:
+def levels_of(config: LogicConfig, wires: Constants) -> Frozen[Levels]:
     return _levels(ById(compile_program(config, wires)), config.channels, config.lanes)

@@ -21,7 +21,7 @@ from samebits.families.logic_ca.gpu.levels import GIVEN, Levels
 from samebits.families.logic_ca.gpu.passes import Item, Plan
 
 WARP = 32
-GOES_ON, ENDS, IS_INPUT = 3, 4, 8  # rows of blocks: how it begins, or GOES_ON; the last of its rows (automaton_back.cl)
+GOES_ON, ENDS, IS_INPUT = 3, 4, 8  # rows of blocks: how it begins, or GOES_ON; the last of its rows; leaves for a patch
 FIELD = 21  # bits of an address in a row
 LAST = 63  # the bit of a gate's last row of sums
 TOGETHER = (2, 2, 2)  # rows of gates, of blocks, of sums that are fetched at once; a pass begins with the first of them
