@@ -43,7 +43,7 @@ class Groups(NamedTuple):
 class Places(NamedTuple):
     """The texts, K places."""
 
-    view: Array
+    window: Array  # (K, T + 1) view
     held: Array
     read: Array
     keys: Array
@@ -163,7 +163,7 @@ def step_worker(
     worker: int, tickets: Array, groups: Groups, places: Places, params: Array, panels: Array, memory: Array, z: Sizes
 ) -> None:
     """One step of every active place; a task is a group."""
-    cuts, active, view, held, read = groups.cuts, groups.active, places.view, places.held, places.read
+    cuts, active, view, held, read = groups.cuts, groups.active, places.window, places.held, places.read
     keys, values, logits = places.keys, places.values, places.logits
     counts, reals, out = places.counts, places.reals, places.out
     D, d, fixed = z.D, z.D // z.H, attention_size(z) + ROWS * LANES
