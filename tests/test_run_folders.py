@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from samebits import files
 from samebits.api import open_run
 from samebits.errors import SamebitsError
 from samebits.metrics import last_row, read_columns
+from samebits.sweeping import begin
 from tests.fuzz.bases import tiny
 from tests.helpers import samebits_here, snapshot
 from tests.test_bad_input import refused
@@ -135,6 +137,17 @@ def test_links_of_the_users_own_are_followed(place):
     assert done.returncode == 0, done.stderr
     assert (place / "compare.png").is_symlink()
     assert (place / "disk/c.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_links_in_the_folder_of_a_sweep_are_refused(place):
+    sweep = SimpleNamespace(path=place / "sweep", runs=[{}], folder=lambda index: place / "sweep/000")
+    sweep.path.mkdir()
+    (sweep.path / "000").symlink_to(place / "life")
+    with pytest.raises(SamebitsError, match="sweep/000 is a symbolic link"):
+        begin(sweep)
+    (place / "outside/sweep.toml").write_text("[sweep]\n")
+    (sweep.path / "sweep.toml").symlink_to(place / "outside/sweep.toml")
+    refused(on(place, "sweep", "resume"), "sweep.toml is a symbolic link")
 
 
 def test_a_second_name_of_metrics_is_not_appended_to(place):

@@ -1,6 +1,7 @@
 """samebits/files.py is the one place that writes. Whoever writes by another way is named here, with the reason."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import samebits
@@ -47,6 +48,7 @@ def writes(tree):
             yield node.lineno, name
 
 
+@cache
 def found():
     return {
         path.relative_to(PACKAGE).as_posix(): calls

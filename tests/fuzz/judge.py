@@ -20,7 +20,9 @@ from samebits.cli import main
 from samebits.errors import SamebitsError
 from tests.fuzz.kinds import BrokenRuleError, Outcome
 
-PROGRESS = re.compile(r"step \d+/\d+ |compiling kernels|\d[\d,]* tokens, |$")  # beside a message on standard error
+PROGRESS = re.compile(
+    r"minimising for |step \d+/\d+ |compiling kernels|\d[\d,]* tokens, |$"
+)  # beside a message on standard error
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PACKAGE = "/src/samebits/"
 PARSER = re.compile(r"Usage: |─ Error ─")  # typer's own form, with what was typed as it was typed

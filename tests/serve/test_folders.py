@@ -102,6 +102,13 @@ def test_no_file_from_outside_is_read(folder, name):
     assert SECRET not in listened(folder)
 
 
+def test_a_huge_picture_is_refused(folder):
+    os.truncate(folder / "gpt/plots/loss.png", 1 << 40)
+    (answer,) = asked(folder, "/api/picture?run=gpt&name=plots/loss.png")
+    assert answer.status_code == 400
+    assert "larger than" in answer.text
+
+
 def test_a_link_in_a_loop_hides_no_run(folder):
     (folder / "loop").symlink_to("loop")
     assert [run.id for run in Library([folder]).scan()] == ["gpt"]
