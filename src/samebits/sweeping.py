@@ -192,7 +192,7 @@ def reopen(path: Path) -> Sweep:
 def check_run(sweep: Sweep, index: int) -> None:
     """Refuse what lies where a run of the sweep belongs and is another run, or none.
 
-    All keys of the config hash are compared, and what the sweep varies besides; `resume` may have raised `steps`. What a family reads off its data follows from the other keys.
+    All keys of the config hash are compared, and what the sweep varies besides; `resume` may have raised `steps`.
     """
     folder = sweep.folder(index)
     remedy = "move it away, and give the same command again"

@@ -153,8 +153,9 @@ class SweepView:
             end = one.index, one.step, one.state
             if one.state not in (WAITING, GIVEN_UP) and end not in self.told:
                 self.told.add(end)
+                problem = f" {one.problem}" if one.problem else ""
                 say(f"run {one.index:03d}  {label(one, list(one.settings))}: {one.state} at step {one.step}"
-                    f"  {self.sweep.judged_by} {shown(one.value)}{' ' + one.problem if one.problem else ''}")  # fmt: skip
+                    f"  {self.sweep.judged_by} {shown(one.value)}{problem}")  # fmt: skip
 
     def _table(self, found: Sequence[Standing]) -> Group:
         ended = [one for one in found if one.state != WAITING]
