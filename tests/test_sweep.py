@@ -16,7 +16,7 @@ import pandas
 import pytest
 
 import samebits
-from samebits import api
+from samebits import api, side_by_side
 from samebits.cli.compare import differences
 from samebits.cli.sweep import choices_of
 from samebits.conditions import Condition, condition_of
@@ -261,6 +261,50 @@ def test_a_run_of_the_sweep_that_was_trained_further_is_still_one(swept, tmp_pat
     api.resume(sweep.folder(0), steps=20, workers=1)
     found = look(sweep, 0, 16)
     assert (found.state, found.step, found.value) == (DONE, 16, first[0].value)
+
+
+LOADING = "import time; time.sleep(60)"  # a child that is not ready yet
+IDLE = (
+    "import signal, sys; signal.signal(2, signal.SIG_DFL); print(flush=True); sys.stdin.read()"  # ready, saves nothing
+)
+
+
+@pytest.mark.parametrize("code", [LOADING, IDLE])
+def test_ctrl_c_while_children_have_nothing_to_save(monkeypatch, code, capfd):
+    """No run has failed: those that were about to begin wait for the next time."""
+    monkeypatch.setattr(side_by_side, "command", lambda module: [sys.executable, "-c", code])
+    pool, answers, looks = side_by_side.Jobs(2), [], []
+
+    def idle():
+        looks.append(1)
+        if len(looks) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    pool.run([{"path": "x"}] * 3, lambda number, answer: answers.append(answer), idle)
+    assert pool.stopping
+    assert answers == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_children_load(tmp_path, capfd):
+    """The real ones: Python's imports would print a traceback each."""
+    sweep = tiny(tmp_path / "sweep", seed=[0, 1])
+    begin(sweep)
+    pool, answers = side_by_side.Jobs(2), []
+    jobs = [{"path": str(sweep.folder(index))} for index in range(2)]
+    start = pool._start
+
+    def started():
+        child = start()
+        signal.raise_signal(signal.SIGINT) if len(pool._children) == 2 else None
+        return child
+
+    pool._start = started
+    pool.run(jobs, lambda number, answer: answers.append(answer), lambda: None)
+    assert pool.stopping
+    assert answers == []
+    assert capfd.readouterr() == ("", "")
 
 
 def samebits_command(*words, **options):

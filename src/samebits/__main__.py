@@ -4,8 +4,6 @@ import io
 import os
 import sys
 
-from samebits.groups.orphans import end_with_launcher
-
 
 def open_streams() -> None:
     """Standard streams that can be written to: closed ones lead nowhere, for else the next file that is opened, a
@@ -27,6 +25,8 @@ def open_streams() -> None:
 def main() -> None:
     open_streams()
     try:
+        from samebits.groups.orphans import end_with_launcher
+
         end_with_launcher()
         from samebits.cli import main as command
 

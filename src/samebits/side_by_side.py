@@ -6,6 +6,7 @@ its parent dies, it goes too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import signal
@@ -32,6 +33,7 @@ class Jobs:
 
     def __init__(self, count: int) -> None:
         self.count, self._children, self._lock = count, set[subprocess.Popen[str]](), threading.Lock()
+        self._loading = set[subprocess.Popen[str]]()  # those of the children that have not said that they are ready
         self.stopping = False
 
     def run(
@@ -47,20 +49,20 @@ class Jobs:
             waiting.put(numbered)
         left = waiting.qsize()
         threads = [threading.Thread(target=self._serve, args=(waiting, answers)) for _ in range(min(self.count, left))]
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads) or not answers.empty():
+        with Interrupts() as interrupts:
             try:
-                number, answer = answers.get(timeout=SECONDS)
-                answered(number, answer)
-            except queue.Empty:
-                pass
-            except KeyboardInterrupt:
-                if self.stopping:
-                    self._signal(signal.SIGKILL)
-                    raise
-                self.stop()
-            idle()
+                for thread in threads:
+                    thread.start()
+                while any(thread.is_alive() for thread in threads) or not answers.empty():
+                    with contextlib.suppress(queue.Empty):
+                        answered(*answers.get(timeout=SECONDS))
+                    if interrupts.asked and not self.stopping:
+                        self.stop()
+                    idle()
+            except BaseException:  # a second Ctrl-C, or an error: nobody waits for them any more
+                self.stopping = True
+                self._signal(signal.SIGKILL)
+                raise
 
     def stop(self) -> None:
         """Have everybody save and end."""
@@ -68,9 +70,10 @@ class Jobs:
         self._signal(signal.SIGINT)
 
     def _signal(self, number: int) -> None:
+        """To every child. One that still loads could not handle Ctrl-C, and has nothing to save: it is killed."""
         with self._lock:
             for child in self._children:
-                child.send_signal(number)
+                child.send_signal(signal.SIGKILL if child in self._loading else number)
 
     def _serve(self, waiting: Any, answers: Any) -> None:
         child: subprocess.Popen[str] | None = None
@@ -84,15 +87,30 @@ class Jobs:
                 child = self._start()
             assert child.stdin is not None
             assert child.stdout is not None
+            ready = self._is_ready(child)
+            if self.stopping and not ready:
+                break
             try:
                 child.stdin.write(json.dumps(job) + "\n")
                 child.stdin.flush()
                 line = child.stdout.readline()
             except BrokenPipeError:
                 line = ""
+            if self.stopping and not line:  # Ctrl-C came while it had nothing to save: the run waits to be trained
+                break
             ended = {"problem": f"its process ended with {child.wait()}"} if not line else json.loads(line)
             answers.put((number, ended))
         self._end(child)
+
+    def _is_ready(self, child: subprocess.Popen[str]) -> bool:
+        """Wait until a child can handle signals, which it says once, by a line; False: it ended before."""
+        if child not in self._loading:
+            return True
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        with self._lock:
+            self._loading.discard(child)
+        return bool(line)
 
     def _end(self, child: subprocess.Popen[str] | None) -> None:
         """It leaves when there is nothing more to read."""
@@ -100,6 +118,7 @@ class Jobs:
             child.communicate()
             with self._lock:
                 self._children.discard(child)
+                self._loading.discard(child)
 
     def _start(self) -> subprocess.Popen[str]:
         # In a session of its own: Ctrl-C reaches us alone, and we pass it on once.
@@ -109,8 +128,9 @@ class Jobs:
         )  # fmt: skip
         with self._lock:
             self._children.add(child)
+            self._loading.add(child)
             if self.stopping:
-                child.send_signal(signal.SIGINT)
+                child.kill()
         return child
 
 
@@ -135,6 +155,7 @@ def train_until(job: dict[str, Any]) -> Answer:
 def main() -> None:
     end_with_parent(with_thread=True)  # Jobs waits for us in the thread that started us
     try:
+        print(flush=True)  # from here on Ctrl-C ends us without a traceback
         for line in sys.stdin:
             try:
                 answer = train_until(json.loads(line))

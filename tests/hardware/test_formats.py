@@ -144,6 +144,16 @@ def test_a_path_cannot_leave_the_comment(path):
     assert FORMATS["c"].write(cell).count(b"*/") == FORMATS["c"].write(cell_of(model)).count(b"*/")
 
 
+@pytest.mark.parametrize(
+    ("name", "identifier"),
+    [("9", "automaton_9"), ("_x", "automaton__x"), ("é", "automaton__"), ("", "automaton_"), ("int", "int")],
+)
+def test_a_name_becomes_an_identifier(name, identifier):
+    """Of C and Verilog; what is made of it has more letters, so it is no keyword."""
+    model = drawn("zeros", 0)
+    assert export.cell_of(model, prune(model.pruned), name, "").name == identifier
+
+
 def test_a_cell_of_constants_and_wires():
     """Nothing but outputs that are inputs, and one that is always 1: node 0 may belong to a channel nobody kept."""
     model = of_operations(SMALL["zeros"], np.full(gate_count(SMALL["zeros"]), 15))

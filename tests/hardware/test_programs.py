@@ -169,9 +169,9 @@ def test_the_c_header_is_the_rollout(task, boundary, size, tmp_path):
 
 
 def test_the_c_header_of_random_gates_compiles(tmp_path):
-    for name in ("zeros", "life", "asynchronous"):
+    for name, called in (("zeros", "thing"), ("life", "9"), ("asynchronous", "int")):
         model = drawn(name, 2)
-        cell = export.cell_of(model, model.pruned, "thing", "")
+        cell = export.cell_of(model, model.pruned, called, "")
         programs.build_c(cell, tmp_path)
 
 

@@ -23,16 +23,16 @@ OLD_RUN = Path(__file__).parent.parent / "data" / "weft-0.1.0-life"
 
 
 @contextmanager
-def serving(*folders, key=None):
+def serving(*folders, key=None, host="127.0.0.1"):
     """A running server: .url, .app (what is behind its guard), .library, .get(path)."""
-    library, listening = Library(folders), listen("127.0.0.1", 0)
+    library, listening = Library(folders), listen(host, 0)
     app = make_app(library, key, workers=2)
     server = Server(app)
     thread = threading.Thread(target=server.serve_on, args=(listening,))
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    url = f"http://{host}:{listening.getsockname()[1]}"
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
             yield SimpleNamespace(

@@ -12,6 +12,7 @@ import multiprocessing
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -27,6 +28,20 @@ SEEDS = 32  # different texts, whose wanted ones are written first
 HEAD = (
     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 )
+
+
+FAILING_SEED = 99  # a request with it meets an error in the thread that writes
+FAILING = f"""
+from samebits.__main__ import main
+from samebits.families.gpt.batching import Batch
+put = Batch.put
+def failing(batch, place, tokens, how, *others):
+    if how.seed == {FAILING_SEED}:
+        raise MemoryError
+    put(batch, place, tokens, how, *others)
+Batch.put = failing
+main()
+"""
 
 
 def make_runs(folder: Path) -> None:
@@ -56,7 +71,7 @@ def many_runs(folder: Path, count: int, rows: int) -> None:
 
 
 def serve(*folders: Path) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-m", "samebits", "serve", *map(str, folders), "--port", "0"]
+    command = [sys.executable, "-c", FAILING, "serve", *map(str, folders), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     port = int(process.stdout.readline().rsplit(":", 1)[1])
@@ -111,6 +126,29 @@ def _measured(port: int, clients: int, seconds: float, wanted: list[str]) -> tup
     began = time.perf_counter()
     texts, tokens, wrong = asyncio.run(crowd(port, clients, seconds, wanted))
     return texts, tokens, wrong, time.perf_counter() - began
+
+
+def with_failures(port: int, clients: int, seconds: float, wanted: list[str]) -> tuple[int, int, int, int]:
+    """(texts, wrong ones) of clients, while one more sends requests that fail; how many of these it sent, and of them
+    were not answered with an error."""
+    sent, odd, ended = 0, 0, threading.Event()
+
+    def fail() -> None:
+        nonlocal sent, odd
+        asked = {"model": "gpt", "prompt": "the ", "max_tokens": 9, "seed": FAILING_SEED}
+        while not ended.is_set():
+            answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=asked, timeout=60)
+            sent, odd = sent + 1, odd + ("not enough memory" not in answer.text or answer.status_code != 500)
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    try:
+        texts, _, wrong, _ = clients_in_process(port, clients, seconds, wanted)
+    finally:
+        ended.set()
+        thread.join()
+    return texts, wrong, sent, odd
 
 
 def malformed(port: int, count: int) -> list[str]:
@@ -182,6 +220,11 @@ def main() -> None:
                 )
             ratio = together[1] / together[3] / (alone[1] / alone[3])
             print(f"together {ratio:.2f} times one; memory {before / 2**20:.0f} → {after / 2**20:.0f} MiB")
+            texts, wrong, sent, odd = with_failures(port, asked.clients, asked.seconds / 4, wanted)
+            print(
+                f"with {sent} requests that fail, of which {odd} were not answered with an error: {texts} other texts, "
+                f"{wrong} wrong"
+            )
             problems = malformed(port, asked.malformed)
             print(
                 f"{asked.malformed} malformed requests: {len(problems)} not refused as they should be",

@@ -8,14 +8,20 @@ import os
 import shutil
 import socket
 import threading
+import time
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
 import pytest
 
-from samebits.families import built_in
+from samebits.cli.serve import check_key
+from samebits.families import built_in, find_preset
+from samebits.families.graph.expressions import parse, tree_of
+from samebits.families.graph.page import verdicts_of
 from samebits.metrics import last_row
 from samebits.runs.runfolder import RunFolder
+from samebits.serve import app, events
 from samebits.serve.events import Watchers
 from samebits.serve.metrics import BUCKETS, Curve, Thinned
 from samebits.serve.runs import Library
@@ -233,14 +239,18 @@ def test_threads_that_scan_at_once_share_a_scan_that_began_after_they_asked(tmp_
     assert 2 <= len(scans) < 6
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:1@evil.example"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:1@evil.example", "128.0.0.1", "[::2]:1"]
+)
 def test_other_hosts_are_refused_without_a_key(server, host):
     answer = server.get("/api/runs", headers={"host": host})
     assert answer.status_code == 403
     assert "only localhost" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST:1"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST:1", "127.0.0.2:80", "127.255.0.1"]
+)
 def test_loopback_is_served(server, host):
     assert server.get("/api/runs", headers={"host": host}).status_code == 200
 
@@ -333,7 +343,7 @@ def test_a_live_curve_is_told_as_it_grows_by_one_watcher(tmp_path, runs):
 
     async def listen():
         watchers = Watchers(library)
-        one, two = watchers.events(["gpt"]), watchers.events(["gpt"])
+        one, two = (watchers.events(["gpt"], watchers.add()) for _ in range(2))
         assert await anext(one) == ": here\n\n"
         first = [parsed(await anext(one)) for _ in range(2)]
         assert [kind for kind, _ in first] == ["run", "curve"]
@@ -350,13 +360,68 @@ def test_a_live_curve_is_told_as_it_grows_by_one_watcher(tmp_path, runs):
             await listener.aclose()
         assert not watchers.listeners
         assert watchers.runs["gpt"].task is None
-        table = watchers.events([])
+        table = watchers.events([], watchers.add())
         await anext(table)
         assert parsed(await anext(table))[1]["runs"][0]["id"] == "gpt"
         watchers.end()
         assert [told async for told in table] == []
 
     asyncio.run(asyncio.wait_for(listen(), 60))
+
+
+def test_another_loopback_address_serves_itself(tmp_path):
+    check_key("127.0.0.2", None)
+    with serving(tmp_path, host="127.0.0.2") as server:
+        assert server.get("/api/runs").status_code == 200
+
+
+@pytest.mark.parametrize("given", ["", None])
+def test_an_empty_key_is_refused(tmp_path, monkeypatch, given):
+    """Not served without one: whoever set the variable believes that there is a key."""
+    monkeypatch.setenv("SAMEBITS_KEY", "")
+    done = samebits_here("serve", *([] if given is None else ["--key", given]), cwd=tmp_path)
+    assert done.returncode == 2
+    told = "SAMEBITS_KEY is set and empty" if given is None else "--key has 0 characters"
+    assert told in done.stderr
+
+
+def test_a_burst_of_listeners_meets_the_limit(runs, monkeypatch):
+    """All ask before the first of them has read anything."""
+    monkeypatch.setattr(events, "MOST_LISTENERS", 4)
+    with serving(runs) as server:
+        links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(9)]
+        for link in links:
+            link.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        statuses = [link.recv(12).decode().split()[1] for link in links]
+        assert sorted(statuses) == ["200"] * 4 + ["503"] * 5
+        assert len(server.served.watchers.listeners) == 4
+        for link in links:
+            link.close()
+        deadline = time.monotonic() + 60
+        while server.served.watchers.listeners:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_steps_after_one_that_is_no_expression_are_wrong():
+    """An operator without operands, as a network makes it that has learned nothing."""
+    config = find_preset("algebra", "small")
+    start = parse("(simplify (mul (add x 0) 1))", 100)
+    broken = tree_of(["simplify", "mul", "add", "x"], [-1, 0, 1, 1])
+    found = SimpleNamespace(trees=[start, broken, broken])
+    assert verdicts_of(SimpleNamespace(config=config), found)[1:] == [("wrong", "x"), ("wrong", "")]
+
+
+@pytest.mark.parametrize("error", [KeyError("rule"), ValueError("not enough"), MemoryError()])
+def test_a_mistake_of_ours_is_told_in_words(runs, monkeypatch, error):
+    def failing(*args):
+        raise error
+
+    monkeypatch.setattr(app, "details", failing)
+    with serving(runs) as server:
+        answer = server.get("/api/run", params={"id": "gpt"})
+    assert answer.status_code == 500
+    assert f"could not be answered ({type(error).__name__}); please report" in answer.json()["error"]["message"]
 
 
 def test_bad_commands_say_what_to_do(tmp_path):

@@ -97,6 +97,13 @@ def show_warning(
     say(f"samebits: {message}" if own else warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
+def by_ctrl_c(end: BaseException | None) -> bool:
+    """Whether it was Ctrl-C that nobody has handled, and so said nothing about."""
+    while end is not None and not isinstance(end, KeyboardInterrupt):
+        end = end.__cause__ or end.__context__
+    return end is not None
+
+
 def main() -> None:
     warnings.showwarning = show_warning
     rank, size = 0, 1
@@ -109,6 +116,8 @@ def main() -> None:
         except SystemExit as end:
             if told.busy and end.code == 130:
                 say("samebits: stopped while compiling; kernels that were ready are kept")
+            elif end.code == 130 and by_ctrl_c(end):
+                say("samebits: interrupted")
             raise
     except SamebitsError as error:
         if rank == 0 or not error.everywhere:

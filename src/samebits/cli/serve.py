@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 import sys
 from contextlib import suppress
@@ -19,6 +20,7 @@ from samebits.cli.terminal import counted, echo, say
 from samebits.devices.cpu.pool import worker_count
 from samebits.errors import SamebitsError
 
+KEY_VARIABLE = "SAMEBITS_KEY"
 LEAST_KEY = 8  # characters
 SWITCH_SECONDS = 0.0005  # Python's threads take turns: who writes texts must not wait long for who sends them
 
@@ -33,7 +35,7 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free")] = 8000,
     key: Annotated[
         str | None,
-        typer.Option("--key", envvar="SAMEBITS_KEY", help="who asks must know it: a bearer token; pages ask for it"),
+        typer.Option("--key", envvar=KEY_VARIABLE, help="who asks must know it: a bearer token; pages ask for it"),
     ] = None,
     workers: WorkerOption = "auto",
 ) -> None:
@@ -72,6 +74,10 @@ def chosen(folders: list[Path] | None) -> list[Path]:
 
 
 def check_key(host: str, key: str | None) -> None:
+    if key is None and KEY_VARIABLE in os.environ:  # an empty value is no option to typer
+        raise SamebitsError(
+            f"{KEY_VARIABLE} is set and empty, so nobody would be asked for a key; give it a value, or unset it"
+        )
     if key is not None and (len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key):
         raise SamebitsError(
             f"--key has {len(key)} characters; it must be {LEAST_KEY} or more letters, digits and signs, no spaces; "

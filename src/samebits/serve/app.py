@@ -12,6 +12,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from samebits import files
 from samebits.errors import SamebitsError
@@ -19,7 +20,7 @@ from samebits.families import discover
 from samebits.serve import openai
 from samebits.serve.batcher import Batcher
 from samebits.serve.details import details
-from samebits.serve.events import MOST_LISTENERS, Watchers
+from samebits.serve.events import Watchers
 from samebits.serve.guard import Guard, TooLargeError, error_body
 from samebits.serve.models import Loaded, Models
 from samebits.serve.runs import Library, escaped, kind_of_picture, pictures
@@ -135,7 +136,13 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(LookupError)
     async def of_lookup(request: Request, error: LookupError) -> JSONResponse:
+        if type(error) is not LookupError:  # a KeyError or IndexError is a mistake of ours
+            raise error
         return told(404, str(error.args[0]) if error.args else "there is nothing here")
+
+    @app.exception_handler(Exception)
+    async def of_mistake(request: Request, error: Exception) -> JSONResponse:
+        return told(500, f"this request could not be answered ({type(error).__name__}); please report this as a bug")
 
     @app.exception_handler(FileNotFoundError)
     async def of_deleted(request: Request, error: FileNotFoundError) -> JSONResponse:
@@ -190,12 +197,13 @@ def add_runs(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/events")
     async def events(run: Annotated[list[Name], Query(max_length=MOST_COMPARED)] = []) -> StreamingResponse:  # noqa: B006
-        if len(served.watchers.listeners) >= MOST_LISTENERS:
-            raise HTTPException(503, "too many pages listen already; close some")
         for name in run:
             await asyncio.to_thread(library.find, name)
-        told = served.watchers.events(list(dict.fromkeys(run)))
-        return StreamingResponse(told, media_type="text/event-stream", headers=STREAM)
+        listener = served.watchers.add()
+        if listener is None:
+            raise HTTPException(503, "too many pages listen already; close some")
+        told = served.watchers.events(list(dict.fromkeys(run)), listener)
+        return EventResponse(told, lambda: served.watchers.listeners.discard(listener))
 
     @app.get("/api/picture")
     def picture(run: Name, name: Name) -> Response:
@@ -215,6 +223,20 @@ def add_runs(app: FastAPI, served: Served) -> None:
         loaded = await served.model(run, checkpoint, answers("rewrite"), "rewrites no expressions")
         found: dict[str, Any] = await served.answer("rewrite", loaded, expression)
         return found
+
+
+class EventResponse(StreamingResponse):  # type: ignore[misc]  # FastAPI has no types here
+    """Server-sent events; `closed` is called at the end, also where the client went before the first of them."""
+
+    def __init__(self, events: AsyncIterator[str], closed: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers=STREAM)
+        self.closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.closed()
 
 
 def add_openai(app: FastAPI, served: Served) -> None:

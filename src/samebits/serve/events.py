@@ -178,10 +178,17 @@ class Watchers:
             self.runs[name] = Watcher(look.look, look.whole, RUN_SECONDS)
         return self.runs[name]
 
-    async def events(self, names: Sequence[str]) -> AsyncIterator[str]:
-        """What these runs have to tell, or without names the table of all of them, until the listener goes."""
-        listener, watchers = Listener(), [self.of(name) for name in names] or [self.all]
+    def add(self) -> Listener | None:
+        """One more listener, for `events`; None where there are MOST_LISTENERS already. It is counted from now on."""
+        if len(self.listeners) >= MOST_LISTENERS:
+            return None
+        listener = Listener()
         self.listeners.add(listener)
+        return listener
+
+    async def events(self, names: Sequence[str], listener: Listener) -> AsyncIterator[str]:
+        """What these runs have to tell, or without names the table of all of them, until the listener goes."""
+        watchers = [self.of(name) for name in names] or [self.all]
         try:
             for watcher in watchers:
                 await watcher.join(listener)

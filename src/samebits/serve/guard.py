@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -126,9 +127,14 @@ def equal(given: str, wanted: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a Host header names this machine: one of the names, and perhaps a port."""
+    """Whether a Host header names this machine: a loopback address or one of the names, and perhaps a port."""
     found = re.fullmatch(r"([^:\[\]]*|\[[^\[\]]*\])(:\d{1,5})?", host)
-    return found is not None and found[1].lower() in LOOPBACK_NAMES
+    if found is None:
+        return False
+    try:
+        return ipaddress.ip_address(found[1].strip("[]")).is_loopback  # no name of anybody's can be an address
+    except ValueError:
+        return found[1].lower() in LOOPBACK_NAMES
 
 
 async def read_body(receive: Receive) -> bytes:

@@ -45,7 +45,8 @@ def verdicts_of(model: GraphModel, found: Rewriting) -> list[tuple[str, str]]:
     for before, after in zip(found.trees, found.trees[1:], strict=False):
         try:
             series = make_series(step, before, 10 * config.most_steps).trees
-        except SamebitsError:  # after a wrong step, the rules may come to no end
+        except (SamebitsError, LookupError, ValueError):
+            # After a wrong step the rules may come to no end, or the tree is no expression: "mul" without operands.
             verdicts.append(("wrong", ""))
             continue
         wanted = series[1] if len(series) > 1 else before

@@ -123,6 +123,8 @@ def cell_of(model: LogicModel, circuit: Circuit, name: str, command: str) -> Cel
     """The circuit with its names and with what a file's head says."""
     config, kept = model.config, kept_channels(circuit)
     spoken = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+    if not spoken[:1].isalpha():  # no identifier of C or Verilog begins with a digit
+        spoken = f"automaton_{spoken}"
     about = (
         f"{name}: one cell of a learned automaton, {len(circuit.ops)} gates of {gates_of_a_cell(config)}",
         f"weights sha256:{weights_hash(model.weights)}",
