@@ -16,7 +16,7 @@ def drawn(monkeypatch):
     """Every figure that is saved, still open to look at."""
     found = []
     for module in (benchmarks, plots):
-        monkeypatch.setattr(module, "save", lambda figure, path: found.append(figure))
+        monkeypatch.setattr(module, "save", lambda figure, path, inside=None: found.append(figure))
     return found
 
 
