@@ -15,7 +15,7 @@ from samebits import files
 from samebits.api import open_run
 from samebits.errors import SamebitsError
 from samebits.metrics import last_row, read_columns
-from samebits.sweeping import begin
+from samebits.sweeping import check_run
 from tests.fuzz.bases import tiny
 from tests.helpers import samebits_here, snapshot
 from tests.test_bad_input import refused
@@ -144,7 +144,7 @@ def test_links_in_the_folder_of_a_sweep_are_refused(place):
     sweep.path.mkdir()
     (sweep.path / "000").symlink_to(place / "life")
     with pytest.raises(SamebitsError, match="sweep/000 is a symbolic link"):
-        begin(sweep)
+        check_run(sweep, 0)
     (place / "outside/sweep.toml").write_text("[sweep]\n")
     (sweep.path / "sweep.toml").symlink_to(place / "outside/sweep.toml")
     refused(on(place, "sweep", "resume"), "sweep.toml is a symbolic link")
@@ -207,7 +207,7 @@ def test_a_stored_config_names_no_file(place):
     for key, old in (("rule", 'rule = "life"'), ("start", "start = ")):
         line = next(line for line in text.splitlines() if line.startswith(old))
         path.write_text(text.replace(line, f'{key} = "{place}/outside/secret.txt"'))
-        with pytest.raises(SamebitsError, match=f"{key} is .*; (it|in a run folder it) must be"):
+        with pytest.raises(SamebitsError, match=f"{key} is .*; a config keeps"):
             open_run(place / "life")
 
 

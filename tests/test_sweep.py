@@ -233,10 +233,10 @@ SETTINGS = {key: value for key, (value,) in TINY.items()}
     ("put", "told"),
     [
         (other_run, "was trained with seed 0, and this run of the sweep has 1; move it away"),
-        (link_to_other_run, "was trained with seed 0, and this run of the sweep has 1; move it away"),
+        (link_to_other_run, "is a symbolic link; it must be a folder"),
         (other_family, "is a run of boolean, and the sweep is of checkerboard; move it away"),
         (other_length, "was trained with schedule_steps 2, and this run of the sweep has 16"),
-        (plain_file, "is no folder; move it away"),
+        (plain_file, "is a plain file; it must be a folder"),
         (no_metrics, "has no column eval_hard_loss"),
         (no_config, "is not valid TOML"),
     ],

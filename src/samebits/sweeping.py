@@ -13,7 +13,6 @@ import io
 import itertools
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -163,8 +162,6 @@ def _table(sweep: Sweep) -> str:
 def begin(sweep: Sweep) -> None:
     """Make the folder, or go on in it; one that holds anything else is refused."""
     record = sweep.path / SWEEP
-    for index in range(len(sweep.runs)):
-        files.check_folder(sweep.folder(index), sweep.path)
     if record.is_file():
         if files.read(record, MOST_TOML, sweep.path) != _table(sweep).encode():
             raise SamebitsError(f"{sweep.path} is another sweep; choose another --out, or give the same command again")
@@ -201,8 +198,7 @@ def check_run(sweep: Sweep, index: int) -> None:
     """
     folder = sweep.folder(index)
     remedy = "move it away, and give the same command again"
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise SamebitsError(f"{folder} is no folder; {remedy}")
+    files.check_folder(folder, sweep.path)
     if not (folder / CONFIG).is_file():
         return
     run = api.open_run(folder)

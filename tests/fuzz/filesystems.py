@@ -273,7 +273,8 @@ async def _ask(draw: random.Random, folder: Path) -> list[tuple[str, int, str]]:
             answer = await client.get(address)
             answers.append((address, answer.status_code, answer.content.decode("utf-8", "replace")))
     for runs in (["run"] if "run" in library.runs else [], []):
-        stream = Watchers(library).events(runs)
+        watchers = Watchers(library)
+        stream = watchers.events(runs, watchers.add())
         sent = [await anext(stream) for _ in range(2)]
         await stream.aclose()
         answers.append((f"events of {runs}", 200, "".join(sent)))

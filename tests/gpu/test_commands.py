@@ -1,5 +1,6 @@
 """--device from end to end: runs that change devices, what is refused, and devices that fail."""
 
+import itertools
 import tomllib
 
 import numpy as np
@@ -11,7 +12,7 @@ from samebits.cli import doctor
 from samebits.devices.gpu import opened
 from samebits.devices.gpu.opencl import OpenCL
 from samebits.errors import DeviceError, DeviceMemoryError, SamebitsError
-from samebits.training.trainer import Trainer
+from samebits.training.computation import Computation
 from tests.helpers import samebits_here, snapshot, weights_line
 
 TINY = {"preset": "small", "workers": 1, "batch_size": 2, "log_every": 3, "checkpoint_every": 2, "eval_every": 4}
@@ -53,15 +54,15 @@ def test_a_killed_run_goes_on_elsewhere_with_the_same_bits(tmp_path, whole, firs
 
 def test_numbers_that_are_not_finite_are_never_saved(tmp_path, monkeypatch):
     """At a step that nobody looks at: none is logged after the first."""
-    post = Trainer._post_gradient
+    post, steps = Computation.post_gradient, itertools.count()
 
-    def poisoned(trainer, batch, plan):
-        losses = post(trainer, batch, plan)
-        if trainer.state.step == 2:
-            trainer.gradient[:] = np.nan
-        return losses
+    def poisoned(computation, batch, plan):
+        sums = post(computation, batch, plan)
+        if next(steps) == 2:
+            sums.gradient[:] = np.nan
+        return sums
 
-    monkeypatch.setattr(Trainer, "_post_gradient", poisoned)
+    monkeypatch.setattr(Computation, "post_gradient", poisoned)
     rare = {**TINY, "log_every": 100, "eval_every": 0}
     with pytest.raises(SamebitsError, match="step 4 or one before it: a gradient or parameter is not finite"):
         samebits.train("life", out=tmp_path / "run", steps=9, device="opencl", **rare)

@@ -48,7 +48,8 @@ def listened(folder, count=3):
     async def listen():
         library = Library([folder])
         library.scan()
-        stream = Watchers(library).events(["gpt"])
+        watchers = Watchers(library)
+        stream = watchers.events(["gpt"], watchers.add())
         found = [await anext(stream) for _ in range(count)]
         await stream.aclose()
         return "".join(found)

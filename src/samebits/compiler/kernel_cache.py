@@ -37,7 +37,7 @@ ONLY_MEASURES = ("peer_", "measure_")
 # … of a family: what judges it, and what is done with a model that is trained.
 ONLY_USES = frozenset(
     [
-        *("reference", "verbs", "hugging_face", "load_in_pytorch", "experiments"),
+        *("reference", "verbs", "options", "serving", "hugging_face", "load_in_pytorch", "experiments"),
         *("circuit_report", "export", "on_fpga", "page", "proving", "sizes", "specification"),
     ]
 )

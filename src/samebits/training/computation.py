@@ -53,6 +53,8 @@ class Computation:
     def __post_init__(self) -> None:
         self.device = self.reduction.device
         self.kernels = kernels_for(self.family, self.device)
+        self._size = self.family.slot_size(self.config)
+        self._width = self._size + self.family.statistics(self.config)
         self._out: Vector | None = None  # the gradient, where pull_back makes it
 
     def plan(self, batch: Batch) -> Plan:
@@ -62,10 +64,6 @@ class Computation:
         if self.kernels.row_level:  # as if in one wave: a row is then shared by 2^level units
             unit_bytes >>= self.kernels.row_level(self.config, Wave(0, len(groups), 0, int(groups.sum())))
         return self.reduction.plan(groups, unit_bytes)
-
-    @property
-    def _width(self) -> int:
-        return self.family.slot_size(self.config) + self.family.statistics(self.config)
 
     def post_gradient(self, batch: Batch, plan: Plan) -> Sums:
         """Post the gradient of a batch."""
@@ -79,8 +77,9 @@ class Computation:
             return filled.level
 
         merged = self.reduction.total(plan, self._width, self.params.dtype, compute, self._row_level)
-        size = self.family.slot_size(self.config)
-        gradient, statistics = (merged[:size], merged[size:]) if size < self._width else (merged, None)
+        gradient, statistics = merged, None
+        if self._size < self._width:
+            gradient, statistics = merged[: self._size], merged[self._size :]
         if kernels.pull_back is not None:
             if self._out is None:
                 self._out = self.device.vector(self.params.shape, self.params.dtype)

@@ -173,7 +173,7 @@ def test_any_two_runs_go_into_one_picture(base, tmp_path, monkeypatch):
     shutil.copytree(base, tmp_path, dirs_exist_ok=True)
     drawn = {}
 
-    def keep(path, lines, title, x, y):
+    def keep(path, lines, title, x, y, inside):
         drawn.update(lines)
         return path
 
