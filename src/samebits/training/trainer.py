@@ -217,7 +217,9 @@ def batch_that_fits(family: Family, config: TrainConfig, device: Device) -> int:
         device.forget()
         gc.collect()  # what the failed step held
         try:
-            Trainer(family, override(config, {"batch_size": size}), device).step()
+            trainer = Trainer(family, override(config, {"batch_size": size}), device)
+            trainer.advance()
+            trainer.metrics()  # waits for the device
         except Exception as error:
             if not isinstance(device.problem(error), DeviceMemoryError):
                 raise
