@@ -13,7 +13,7 @@ from samebits.devices.gpu.device import Gpu
 from samebits.devices.gpu.fingerprints import Frozen, fingerprint
 from samebits.errors import SamebitsError
 from samebits.families import find_preset, find_task
-from samebits.training.contract import Wave, parameter_count
+from samebits.training.contract import Wave, Work, parameter_count
 
 MOST = 1 << 18  # numbers in each memory that all configs share
 TINY = {"steps": 4, "schedule_steps": 4}
@@ -68,7 +68,7 @@ class Shared:
         groups, size, width = family.groups(config, batch), parameter_count(family, config), family.slot_size(config)
         units = int(groups.sum())
         wave = Wave(0, len(groups), 0, units)
-        count = units >> (kernels.nodes(config, wave) if kernels.nodes else 0)
+        count = units >> (kernels.row_level(config, wave) if kernels.row_level else 0)
         params, out = self.params[:size], self.out[:size]
         params[:] = family.init(config, np.float32)
         slots, losses = self.slots[: count * width].reshape(count, width), self.losses[:units].reshape(units, 1)
@@ -76,12 +76,13 @@ class Shared:
         rows = self.rows[: units * columns].reshape(units, columns)
         for memory in (slots, losses, rows, out):
             device.clear(memory)
-        carried = kernels.gradient(config, constants, params, batch, wave, slots, losses, device)
+        work = Work(config, constants, params, {}, batch, wave, device)
+        filled = kernels.gradient(work, slots, losses)
         if kernels.pull_back:
-            kernels.pull_back(config, params, slots[0], out, carried, device)
+            kernels.pull_back(work, slots[0], out, filled.carried)
         else:
             out[:] = device.download(slots[0])
-        kernels.evaluate(config, constants, params, batch, wave, rows, device)
+        kernels.evaluate(work, rows)
         found = [device.download(one).tobytes() for one in (slots, losses, rows, out)]
         optimiser = self.optimisers.setdefault(size, device.optimiser(params))
         device.clear(optimiser.first)
